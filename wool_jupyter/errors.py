@@ -1,0 +1,41 @@
+"""The whole error tree. A class says what the caller does next."""
+
+
+class WoolError(Exception):
+    """Root of everything that this package raises on its own account."""
+
+
+class NoWorkersAvailable(WoolError):
+    """No worker could be asked. Nothing ran: start workers, or try again."""
+
+
+class WorkerDied(WoolError):
+    """The worker ended during the call. It may have run in part: look at its output before running it again."""
+
+
+class WorkerRefused(WoolError):
+    """The worker answered, and did not accept the call. Nothing ran."""
+
+
+class StartFailed(WoolError):
+    """A process of the pool did not come up. The message carries the cause; the next attempt starts anew."""
+
+
+class NoUsableRoot(StartFailed):
+    """No directory can hold the pool's sockets and files. The message lists each candidate and its reason."""
+
+
+class CannotShip(WoolError):
+    """A variable that the cell needs can't travel to a worker. Nothing ran: make it inside the cell."""
+
+
+class CannotLoad(WoolError):
+    """A variable that was shipped can't be rebuilt on the worker. Nothing ran."""
+
+
+class KeptOnWorker(WoolError):
+    """The value lives on a worker. Use it in a `%%wool` cell."""
+
+
+class StaysInKernel(WoolError):
+    """The value stayed in the kernel. Make it inside the cell."""
