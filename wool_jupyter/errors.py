@@ -9,6 +9,10 @@ class NoWorkersAvailable(WoolError):
     """No worker could be asked. Nothing ran: start workers, or try again."""
 
 
+class NotReached(WoolError):
+    """This worker could not be asked. Nothing ran: ask another."""
+
+
 class WorkerDied(WoolError):
     """The worker ended during the call. It may have run in part: look at its output before running it again."""
 
@@ -39,3 +43,7 @@ class KeptOnWorker(WoolError):
 
 class StaysInKernel(WoolError):
     """The value stayed in the kernel. Make it inside the cell."""
+
+
+class NoRoom(WoolError):
+    """The data of a call fits into no directory that the pool may use. Nothing ran."""

@@ -1,0 +1,14 @@
+"""Options of a pool. A unit in every name, a reason for every default; the notebook offers them as traitlets."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    workers: int | None = None  # fixes the number; None: one and a spare, more when work waits, up to the usable CPUs
+    start_timeout_s: float = 30.0  # of one worker; an interpreter with cold files on a slow disk takes 10
+
+
+FIRST_WORKERS = 2  # one, and a spare: a cell after a crash does not wait for a start
+STOP_TIMEOUT_S = 3.0  # of the whole pool: Jupyter kills a kernel 5 s after it asked it to stop
+EXIT_REPORT_S = 2.0  # a broken connection is explained by an exit within this, or not at all

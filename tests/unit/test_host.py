@@ -1,0 +1,160 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import wait_until
+from wool_jupyter import host
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="a facility of Linux")
+
+
+def make_cgroup(root: Path, membership: str, files: dict[str, str]) -> None:
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(membership)
+    for name, text in files.items():
+        path = root / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def many_cpus(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "cpus"),
+    [
+        pytest.param("0::/\n", {}, 64, id="no-files"),
+        pytest.param("0::/a\n", {"a/cpu.max": "max 100000\n"}, 64, id="v2-no-limit"),
+        pytest.param("0::/a/b\n", {"a/b/cpu.max": "800000 100000", "a/cpu.max": "300000 100000"}, 3, id="v2-parent"),
+        pytest.param("0::/../../a\n", {"cpu.max": "400000 100000"}, 4, id="v2-namespace"),
+        pytest.param("0::/a\n", {"unified/a/cpu.max": "200000 100000"}, 2, id="v2-hybrid"),
+        pytest.param("0::/a\n", {"a/cpu.max": "150000 100000"}, 2, id="rounded-up"),
+        pytest.param("0::/a\n", {"a/cpu.max": "1000 100000"}, 1, id="at-least-one"),
+        pytest.param("0::/a\n", {"a/cpu.max": "rubbish"}, 64, id="unreadable"),
+        pytest.param(
+            "5:cpu,cpuacct:/host/name\n0::/\n",
+            {"cpu,cpuacct/cpu.cfs_quota_us": "500000\n", "cpu,cpuacct/cpu.cfs_period_us": "100000\n"},
+            5,
+            id="v1-container",
+        ),
+        pytest.param(
+            "1:cpu:/a\n",
+            {"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"},
+            64,
+            id="v1-no-limit",
+        ),
+    ],
+)
+def test_quota_of_every_group_limits_the_cpus(tmp_path, many_cpus, membership, files, cpus):
+    make_cgroup(tmp_path, membership, files)
+    assert host.usable_cpus(tmp_path) == cpus
+
+
+@linux_only
+def test_affinity_limits_the_cpus():
+    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    code += "from wool_jupyter.host import usable_cpus; print(usable_cpus())"
+    assert subprocess.check_output([sys.executable, "-c", code]) == b"1\n"
+
+
+@linux_only
+def test_one_whose_parent_is_gone_already_ends_at_once():
+    code = "from wool_jupyter.host import die_with_parent; die_with_parent(1 << 22); print('alive')"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+@linux_only
+def test_process_descriptor_turns_readable_when_the_process_ends():
+    import select
+
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    fd = host.process_descriptor(process.pid)
+    assert fd is not None
+    assert select.select([fd], [], [], 0)[0] == []
+    process.communicate(b"\n")
+    assert select.select([fd], [], [], 20)[0] == [fd]
+    os.close(fd)
+
+
+@linux_only
+def test_process_descriptor_of_no_process_is_an_error():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    with pytest.raises(ProcessLookupError):
+        host.process_descriptor(process.pid)
+
+
+def test_child_that_has_ended_is_seen_and_left_to_reap():
+    process = subprocess.Popen([sys.executable, "-c", "import sys; sys.exit(len(input()))"], stdin=subprocess.PIPE)
+    assert not host.has_ended(process.pid)
+    assert process.stdin is not None
+    process.stdin.write(b"xx\n")
+    process.stdin.close()
+    wait_until(lambda: host.has_ended(process.pid))
+    assert process.wait() == 2
+
+
+@linux_only
+def test_punched_hole_gives_its_pages_back_and_keeps_the_size():
+    with Path("/dev/shm", f"wool-test-{os.getpid()}").open("w+b") as file:
+        Path(file.name).unlink()
+        file.write(b"x" * (1 << 20))
+        file.flush()
+        before = os.fstat(file.fileno())
+        assert host.punch_hole(file.fileno(), 0, 1 << 19)
+        after = os.fstat(file.fileno())
+        assert (after.st_size, after.st_blocks) == (before.st_size, before.st_blocks // 2)
+        assert os.pread(file.fileno(), 1 << 20, 0) == b"\0" * (1 << 19) + b"x" * (1 << 19)
+
+
+@linux_only
+def test_punching_a_closed_descriptor_is_an_error():
+    reader, writer = os.pipe()
+    os.close(reader)
+    os.close(writer)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        host.punch_hole(writer, 0, 1)
+
+
+MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
+30 22 0:26 / /data rw - nfs4 server:/data rw
+31 30 0:27 / /data/with\040space rw master:3 shared:9 - tmpfs tmpfs rw
+32 22 0:28 / /over rw - xfs /dev/b rw
+33 32 0:29 / /over rw - fuse.sshfs me@there: rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "ext4"),
+        ("/data", "nfs4"),
+        ("/data/a/b", "nfs4"),
+        ("/database", "ext4"),
+        ("/data/with space/a", "tmpfs"),
+        ("/over/a", "fuse.sshfs"),
+    ],
+)
+def test_mount_type_is_that_of_the_innermost_mount(tmp_path, path, kind):
+    table = tmp_path / "mountinfo"
+    table.write_text(MOUNTS)
+    assert host.mount_type(Path(path), table) == kind
+
+
+def test_mount_type_is_unknown_without_a_table(tmp_path):
+    assert host.mount_type(tmp_path, tmp_path / "missing") is None
+
+
+@linux_only
+def test_mount_type_reads_the_system_table():
+    assert host.mount_type(Path("/proc/self/status")) == "proc"
+
+
+def test_free_bytes_are_counted(tmp_path):
+    assert host.free_bytes(tmp_path) > 0

@@ -1,0 +1,65 @@
+"""The one door between the notebook's threads and the loop that the pool lives on."""
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from wool_jupyter.aio.owned_tasks import OwnedTasks
+
+T = TypeVar("T")
+
+
+class Bridge:
+    """A daemon thread with one asyncio loop, for the life of the process. In a forked child it is a stranger's: `owned` is false
+    and nothing may be asked of it."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._tasks: OwnedTasks | None = None
+        self._thread = threading.Thread(target=self._serve, name="wool", daemon=True)
+        self._thread.start()
+
+    @property
+    def owned(self) -> bool:
+        return self._pid == os.getpid()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def enter(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Runs it on the loop, in an empty context: with the caller's, what it prints later would appear under the caller's cell.
+        Cancelling the future cancels the coroutine."""
+        outcome: Future[T] = Future()
+
+        def start() -> None:
+            if self._tasks is None:
+                self._tasks = OwnedTasks("bridge")
+            task = self._tasks.start(coroutine, "entered", awaited=True)
+            task.add_done_callback(lambda task: _settle(outcome, task))
+            outcome.add_done_callback(lambda outcome: self._cancel(outcome, task))
+
+        self._loop.call_soon_threadsafe(start, context=contextvars.Context())
+        return outcome
+
+    def _cancel(self, outcome: "Future[T]", task: "asyncio.Task[T]") -> None:
+        if outcome.cancelled():
+            self._loop.call_soon_threadsafe(task.cancel)
+
+
+def _settle(outcome: "Future[T]", task: "asyncio.Task[T]") -> None:
+    if outcome.cancelled():
+        if not task.cancelled():
+            task.exception()
+        return
+    if task.cancelled():
+        outcome.cancel()
+    elif (error := task.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(task.result())

@@ -1,0 +1,232 @@
+"""Variables on their way: out of the kernel's namespace, and home again into the same objects."""
+
+import io
+import linecache
+import pickle
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wool_jupyter.errors import CannotShip
+from wool_jupyter.notebook.capture import Capture
+from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding
+from wool_jupyter.wire.cells import Names
+
+# IPython's own, made anew by the worker's shell.
+_SHELLS = frozenset(
+    "In Out get_ipython exit quit open __builtins__ __builtin__ __name__ __doc__ __package__ __loader__ __spec__ "
+    "_oh _dh _ih _ii _iii _i _sh".split()
+)
+
+_ADVICE = {
+    "module": "import it inside the cell",
+    "generator": "make it inside the cell, or ship a list of what it yields",
+    "coroutine": "make it inside the cell",
+    "Connection": "connect inside the cell",
+    "Thread": "start it inside the cell",
+    "memoryview": "ship the bytes, or the array behind it",
+    "TextIOWrapper": "open it inside the cell",
+    "BufferedReader": "open it inside the cell",
+    "BufferedWriter": "open it inside the cell",
+}
+
+
+@dataclass
+class _DumpFailed(Exception):
+    name: str
+    cause: Exception
+
+
+class Shipment:
+    """Pickles on construction, on the calling thread. Remembers which object has which number, for the way home."""
+
+    def __init__(self, namespace: dict[str, Any], capture: Capture) -> None:
+        self.namespace = namespace
+        self._capture = capture
+        self._absent: dict[str, str] = {}  # soft names that stay -> what to say when they are used
+        self._left_out: set[str] = set()  # names that stood in text only
+        while True:
+            try:
+                self._pack()
+            except _DumpFailed as failed:  # the memo is spoiled: leave the name out and begin again
+                self._without(failed)
+            else:
+                return
+
+    def _without(self, failed: _DumpFailed) -> None:
+        name = failed.name
+        text = self._explain(name)
+        if name in self._capture.hard:
+            raise CannotShip(text) from failed.cause
+        if name in self._pickler.names or name in self._capture.soft:
+            self._absent[name] = text
+        else:
+            self._left_out.add(name)
+
+    def _explain(self, name: str) -> str:
+        path, culprit = _culprit(self.namespace[name], name)
+        kind = type(culprit)
+        full = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        advice = _ADVICE.get(kind.__name__, "make it inside the cell")
+        return f"`{path}` ({full}) stays in the kernel, it can't be shipped: {advice}"
+
+    def _pack(self) -> None:
+        self._file, self._out_of_band = io.BytesIO(), buffers.OutOfBand()
+        self._pickler = pickling.NotebookPickler(self._file, self._out_of_band)
+        self._roots: list[tuple[Any, ...]] = []  # the memo knows them by id
+        self._segments: list[tuple[str, int, int]] = []
+        done: set[str] = set()
+        with pickling.no_gc():
+            while waiting := sorted(self._wanted() - done, key=self._weight):
+                self._dump(waiting[0])
+                done.add(waiting[0])
+
+    def _wanted(self) -> set[str]:
+        pickler, capture = self._pickler, self._capture
+        names = capture.hard | capture.soft | capture.text | capture.deletes | pickler.names | pickler.text
+        if capture.whole_namespace or pickler.whole_namespace:
+            names |= self.namespace.keys()
+        return {name for name in names if name in self.namespace and name not in _SHELLS and name not in self._left_out}
+
+    def _weight(self, name: str) -> tuple[int, str]:
+        """Small ones first: a failing dump of one throws away all before it."""
+        value = self.namespace[name]
+        try:
+            return int(getattr(value, "nbytes", 0)) or len(value), name
+        except Exception:  # noqa: BLE001 (a user's __len__ or __getattr__)
+            return 0, name
+
+    def _dump(self, name: str) -> None:
+        value = self.namespace[name]
+        root = (rebuilding.Absent(self._absent[name]) if name in self._absent else value,)
+        self._roots.append(root)
+        self._pickler.root = value
+        at, count = self._file.tell(), len(self._out_of_band.buffers)
+        try:
+            self._pickler.dump(root)
+        except Exception as error:
+            raise _DumpFailed(name, error) from error
+        self._segments.append((name, self._file.tell() - at, len(self._out_of_band.buffers) - count))
+
+    def names(self, *, places: tuple[str, ...], cell_numbers: Mapping[str, int]) -> Names:
+        """Writes large buffers, on the calling thread; `NoRoom` when they fit nowhere."""
+        parcel = buffers.pack(self._file.getbuffer(), self._out_of_band.buffers, places=places, name="names")
+        attributes = self._capture.attributes | self._pickler.attributes
+        modules = [root[0] for root in self._roots if isinstance(root[0], types.ModuleType)]
+        submodules = [name for module in modules for name in pickling.submodules_used(module, attributes)]
+        cells = ((file, _cell_lines(file)) for file in self._pickler.files)
+        sources = {file: (cell_numbers.get(file), lines) for file, lines in cells if lines is not None}
+        return Names(parcel, tuple(self._segments), tuple(submodules), pickle.dumps(sources))
+
+    @property
+    def shipped(self) -> set[str]:
+        return {name for name, _, _ in self._segments}
+
+    def originals(self) -> dict[int, Any]:
+        return dict(self._pickler.memo.copy().values())
+
+
+@dataclass
+class Arrived:
+    """What a reply holds, loaded and not yet applied."""
+
+    contents: list[tuple[str, patching.Contents]] = field(default_factory=list)
+    class_changes: list[tuple[str, dict[str, Any], list[str]]] = field(default_factory=list)
+    names: dict[str, Any] = field(default_factory=dict)
+    value: Any = None
+    error: BaseException | None = None
+    failed: dict[str, str] = field(default_factory=dict)  # name -> why it could not be loaded here
+
+
+class _HomeUnpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, buffers: Iterator[Any], shipment: Shipment) -> None:
+        super().__init__(file, buffers=buffers)
+        self._shipment = shipment
+        self._originals: dict[int, Any] | None = None
+
+    def persistent_load(self, number: int) -> Any:
+        if self._originals is None:
+            self._originals = self._shipment.originals()
+        return self._originals[number]
+
+
+def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
+    stream, out_of_band = buffers.unpack(reply)
+    unpickler = _HomeUnpickler(io.BytesIO(stream), iter(out_of_band), shipment)
+    arrived = Arrived()
+    with pickling.no_gc():
+        while True:
+            try:
+                (kind, name), made = unpickler.load()
+            except EOFError:
+                return arrived
+            match kind:
+                case "contents":
+                    arrived.contents.append((name, made))
+                case "classes":
+                    arrived.class_changes = made
+                case "name":
+                    arrived.names[name] = made
+                case "value":
+                    arrived.value = made
+                case "error":
+                    arrived.error = made
+
+
+def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...]) -> list[str]:
+    """Into the namespace; originals take over what has changed. Not to be interrupted: half of it would be worse than either.
+    Returns what to tell the user."""
+    namespace = shipment.namespace
+    patch = patching.Patch(arrived.contents, shipment.originals() if arrived.contents else {})
+    for ident, rebound, gone in arrived.class_changes:
+        classes.apply_differences(classes.class_by_id(ident), rebound, gone)
+    namespace.update(arrived.names)
+    for name in deleted:
+        namespace.pop(name, None)
+    if patch.replaced:
+        for name, value in list(namespace.items()):
+            if id(value) in patch.replaced:
+                namespace[name] = patch.current(value)
+    return [
+        f"`{patch.inside[ident]}` ({type(original).__name__}) was changed by the cell and is a new object now; "
+        "other references keep the old one"
+        for ident, (original, _) in patch.replaced.items()
+    ]
+
+
+def _cell_lines(file: str) -> list[str] | None:
+    """Of a cell: files on disk are there for the worker, too."""
+    entry: tuple[Any, ...] = linecache.cache.get(file, ())
+    return entry[2] if len(entry) == 4 and entry[1] is None else None
+
+
+def _culprit(value: Any, path: str, depth: int = 0) -> tuple[str, Any]:
+    """The innermost part that can't be pickled, with its path; looked for only after a failure."""
+    if depth < 20:
+        for step, part in _parts(value):
+            if not pickling.NotebookPickler(io.BytesIO(), lambda _: None).pickles(part):
+                return _culprit(part, path + step, depth + 1)
+    return path, value
+
+
+def _parts(value: Any, limit: int = 10_000) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", part) for key, part in list(value.items())[:limit])
+    elif isinstance(value, list | tuple):
+        yield from ((f"[{i}]", part) for i, part in enumerate(value[:limit]))
+    elif isinstance(value, set | frozenset):
+        yield from ((f"{{{part!r}}}", part) for part in list(value)[:limit])
+    if isinstance(value, types.FunctionType):
+        for variable, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            yield from ((f".<closure {variable}>", part) for part in rebuilding.cell_state(cell))
+        yield from ((f".<default {i}>", part) for i, part in enumerate(value.__defaults__ or ()))
+    elif isinstance(value, type):
+        yield from ((f".{name}", part) for name, part in classes.attributes_of(value).items())
+    elif hasattr(value, "__dict__"):
+        yield from ((f".{name}", part) for name, part in list(vars(value).items())[:limit])
+    for cls in type(value).__mro__:
+        slots = vars(cls).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name):
+                yield f".{name}", getattr(value, name)

@@ -1,0 +1,270 @@
+"""A cell's run, seen from the kernel's main thread.
+
+source ─▶ capture ─▶ shipment ─▶ pool ─▶ worker
+                                  │ events, one at a time; text by offset
+namespace ◀─ exchange ◀─ outcome ◀┘─▶ replay on this thread, where %%capture and Output widgets see it
+"""
+
+import getpass
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wool_jupyter.errors import CannotLoad, WoolError
+from wool_jupyter.notebook import exchange, tracebacks
+from wool_jupyter.notebook.capture import analyze
+from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.notebook.runtime import Runtime
+from wool_jupyter.notebook.source import CellSource, prepare_source
+from wool_jupyter.pool.worker_pool import PoolCall, WorkerPool
+from wool_jupyter.settings import PoolSettings
+from wool_jupyter.wire import buffers, cells
+from wool_jupyter.wire.ambient import Ambient
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+T = TypeVar("T")
+
+POLL_S = 0.05  # between two looks at a running cell's text: reads as live
+
+
+def run_cell(shell: "InteractiveShell", runtime: Runtime, *, body: str, settings: PoolSettings) -> Any:
+    """The value of the last expression. Raises what the cell raised, and shows it as a plain cell would."""
+    __tracebackhide__ = True
+    try:
+        return _CellJob(shell, runtime, settings).run(body)
+    except WoolError as error:
+        tracebacks.show_plainly(error)
+        raise
+    except BaseException as error:
+        tracebacks.show_natively(error, shell)
+        raise
+
+
+class _CellJob:
+    def __init__(self, shell: "InteractiveShell", runtime: Runtime, settings: PoolSettings) -> None:
+        self._shell = shell
+        self._runtime = runtime
+        self._settings = settings
+        self._presses = _Presses()
+        self._late: list[cells.Event] = []
+
+    def run(self, body: str) -> Any:
+        source = prepare_source(self._shell, body)
+        capture = analyze(source.source, self._shell.compile.flags)
+        shipment = exchange.Shipment(self._shell.user_ns, capture)
+        pool = self._started_pool()
+        with self._runtime.call_directories() as places, self._presses:
+            text = TextReader(places[0])
+            try:
+                return self._run_on(pool, self._request(body, source, shipment, places), text, shipment)
+            finally:
+                text.close()
+
+    def _started_pool(self) -> WorkerPool:
+        pool, just_now = self._runtime.pool(self._settings)
+        if just_now:
+            print("wool: started a pool for this notebook")
+        return pool
+
+    def _request(
+        self, body: str, source: CellSource, shipment: exchange.Shipment, places: tuple[str, ...]
+    ) -> cells.CellRequest:
+        self._ambient = Ambient.here()
+        return cells.CellRequest(
+            source=body,
+            transformed=source.source,
+            filename=source.filename,
+            number=source.number,
+            directory=places[0],
+            places=places,
+            names=shipment.names(places=places, cell_numbers=self._shell.compile._filename_map),
+            ambient=pickle.dumps(self._ambient),
+        )
+
+    def _run_on(
+        self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, shipment: exchange.Shipment
+    ) -> Any:
+        call = self._wait(
+            self._runtime.bridge.enter(pool.run("cell", cells.encode(request))), self._give_up_when_pressed
+        )
+        try:
+            outcome = self._events(pool, call, text)
+        finally:
+            _show_text(text.rest())
+            self._runtime.bridge.enter(call.close())
+        if isinstance(outcome, cells.Refused):
+            raise CannotLoad(outcome.reason)
+        return self._finish(outcome, shipment)
+
+    # While it runs.
+
+    def _events(self, pool: WorkerPool, call: PoolCall, text: TextReader) -> cells.Outcome | cells.Refused:
+        def tick() -> None:
+            _show_text(text.ready())
+            self._pass_on_presses(pool, call)
+
+        answer: bytes | None = None
+        while True:
+            data = self._wait(self._runtime.bridge.enter(call.step(answer)), tick)
+            if data is None:
+                raise CannotLoad("the worker ended the cell without an outcome")
+            event = cells.decode_event(data)
+            answer = None
+            _show_text(text.ready(event.at))
+            match event:
+                case cells.Outcome() | cells.Refused():
+                    return event
+                case cells.Ask():
+                    answer = cells.encode(self._answer(event))
+                case cells.Display(late=True):
+                    self._late.append(event)
+                case cells.Display() | cells.Clear():
+                    self._show(event)
+
+    def _wait(self, future: "Future[T]", tick: Callable[[], object]) -> T:
+        while True:
+            try:
+                return future.result(POLL_S)
+            except TimeoutError:
+                if future.done():
+                    raise
+            try:
+                tick()
+            except BaseException:
+                future.cancel()
+                raise
+
+    def _give_up_when_pressed(self) -> None:
+        if self._presses.count:
+            raise KeyboardInterrupt
+
+    def _pass_on_presses(self, pool: WorkerPool, call: PoolCall) -> None:
+        for number in self._presses.new():
+            if number == 1:
+                self._runtime.bridge.enter(pool.interrupt(call.worker.uid)).result()
+            elif number == 2:
+                _notice("the cell has been interrupted and still works; a third ■ ends its worker")
+            else:
+                self._runtime.bridge.enter(pool.kill(call.worker.uid)).result()
+
+    def _answer(self, event: cells.Ask) -> cells.Answer:
+        ask = getpass.getpass if event.password else input
+        with self._presses.as_usual():
+            try:
+                return cells.Answer(ask(event.prompt), b"")
+            except KeyboardInterrupt as error:
+                return cells.Answer(None, pickle.dumps(error))
+            except Exception as error:  # noqa: BLE001 (StdinNotImplementedError, EOFError: the cell's to handle)
+                return cells.Answer(None, pickle.dumps(error))
+
+    def _show(self, event: cells.Display | cells.Clear) -> None:
+        publisher = self._shell.display_pub
+        if isinstance(event, cells.Clear):
+            publisher.clear_output(event.wait)
+            return
+        content = _loaded(event.content)
+        publisher.publish(
+            content["data"], content["metadata"], transient=content["transient"], update=content["update"]
+        )
+
+    # When it has ended. An interrupt is held back: half of the names would be worse than either.
+
+    def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment) -> Any:
+        pickle.loads(outcome.ambient).follow(self._ambient)
+        arrived = exchange.load(outcome.reply, shipment)
+        for notice in exchange.come_home(arrived, shipment, deleted=outcome.deleted):
+            _notice(notice)
+        for name, kind, why in outcome.kept:
+            _notice(f"`{name}` ({kind}) stays on the worker, it can't be shipped: {why}")
+        for payload in pickle.loads(outcome.payload):
+            self._shell.payload_manager.write_payload(payload)
+        self._show_late()
+        if arrived.error is not None:
+            raise arrived.error
+        if outcome.bundle is not None:
+            return _Bundle(*_loaded(outcome.bundle))
+        return arrived.value
+
+    def _show_late(self) -> None:
+        """A plain cell shows its result or error before the figures that were left open."""
+        if not self._late:
+            return
+        events = self._shell.events
+
+        def show(_result: object) -> None:
+            events.unregister("post_run_cell", show)
+            for event in self._late:
+                self._show(event)  # type: ignore[arg-type]
+
+        events.register("post_run_cell", show)
+
+
+class _Presses:
+    """Of ■, counted instead of raised while a cell runs. Elsewhere than on the main thread there are none."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._seen = 0
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._pressed)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _pressed(self, _signum: int, _frame: FrameType | None) -> None:
+        self.count += 1
+
+    def new(self) -> Iterator[int]:
+        while self._seen < self.count:
+            self._seen += 1
+            yield self._seen
+
+    @contextmanager
+    def as_usual(self) -> Iterator[None]:
+        """KeyboardInterrupt, for a question that the main thread asks itself."""
+        counting = signal.signal(signal.SIGINT, signal.default_int_handler) if self._before is not None else None
+        try:
+            yield
+        finally:
+            if counting is not None:
+                signal.signal(signal.SIGINT, counting)
+
+
+class _Bundle:
+    """A last value that can't travel, as its worker shows it."""
+
+    def __init__(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
+        self._data, self._metadata = data, metadata
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self._data, self._metadata
+
+    def __repr__(self) -> str:
+        return str(self._data.get("text/plain", ""))
+
+
+def _loaded(parcel: buffers.Parcel) -> Any:
+    stream, out_of_band = buffers.unpack(parcel)
+    return pickle.loads(stream, buffers=out_of_band)
+
+
+def _show_text(parts: Iterator[tuple[str, str]]) -> None:
+    for name, text in parts:
+        getattr(sys, name).write(text)
+
+
+def _notice(text: str) -> None:
+    print(f"wool: {text}", file=sys.stderr)

@@ -1,0 +1,115 @@
+"""`%%wool` and `%wool`: parse, call, show."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from traitlets import Float, Int
+
+from wool_jupyter.errors import WoolError
+from wool_jupyter.settings import PoolSettings
+
+if TYPE_CHECKING:
+    from wool_jupyter.notebook.runtime import Runtime
+
+_DEFAULTS = PoolSettings()
+
+
+@magics_class
+class Wool(Magics):  # type: ignore[misc]
+    """Options by `%config Wool.workers = 4`."""
+
+    workers = Int(
+        None,
+        allow_none=True,
+        help="Number of worker processes; None: one and a spare, more when work waits, up to the usable CPUs.",
+    ).tag(config=True)
+    start_timeout_s = Float(_DEFAULTS.start_timeout_s, help="How long one worker may take to start.").tag(config=True)
+
+    @magic_arguments()
+    @cell_magic
+    def wool(self, line: str, cell: str) -> Any:
+        """Run this cell in a worker process of this notebook's pool.
+
+        Its output appears here while it runs, and the variables that it assigns are there afterwards. The first such cell
+        starts the pool.
+
+        Examples::
+
+            %%wool
+            model.fit(X, y)                 # model is fitted here, too
+
+            %%wool
+            scores = {c: cross_val_score(SVC(C=c), X, y).mean() for c in (0.1, 1, 10)}
+
+            %%wool
+            import matplotlib.pyplot as plt
+            plt.plot(history)               # the figure appears under the cell
+        """
+        __tracebackhide__ = True
+        from wool_jupyter.notebook import jobs
+
+        parse_argstring(self.wool, line)
+        return jobs.run_cell(self.shell, _runtime(), body=cell, settings=self._settings())
+
+    @magic_arguments("%wool")
+    @argument("action", choices=["start", "stop", "restart", "status"], help="What to do with the pool.")
+    @argument("-n", "--workers", type=int, metavar="N", help="Number of worker processes (with start and restart).")
+    @line_magic("wool")
+    def wool_line(self, line: str) -> None:
+        """Start, stop, restart or look at this notebook's pool.
+
+        Examples::
+
+            %wool start -n 4
+            %wool status
+            %wool stop
+        """
+        arguments = parse_argstring(self.wool_line, line)
+        if arguments.workers is not None:
+            if arguments.action not in ("start", "restart"):
+                raise UsageError(f"%wool {arguments.action} takes no -n")
+            if arguments.workers < 1:
+                raise UsageError(f"a pool needs at least one worker, not {arguments.workers}")
+            self.workers = arguments.workers
+        try:
+            getattr(self, f"_{arguments.action}")()
+        except WoolError as error:
+            from wool_jupyter.notebook import tracebacks
+
+            tracebacks.show_plainly(error)
+            raise
+
+    def _settings(self) -> PoolSettings:
+        return PoolSettings(workers=self.workers, start_timeout_s=self.start_timeout_s)
+
+    def _start(self) -> None:
+        _, just_now = _runtime().pool(self._settings())
+        print("wool: started a pool for this notebook" if just_now else "wool: the pool runs already")
+
+    def _stop(self) -> None:
+        print("wool: stopped the pool" if _runtime().stop() else "wool: no pool runs")
+
+    def _restart(self) -> None:
+        _runtime().stop()
+        self._start()
+
+    def _status(self) -> None:
+        pool = _runtime().running
+        if pool is None:
+            print("wool: no pool runs; the next %%wool cell starts one")
+            return
+        for worker in sorted(pool.snapshot(), key=lambda worker: worker.started):
+            state, age_s = "busy" if worker.busy else "idle", time.time() - worker.started
+            print(f"worker {worker.uid.hex[:8]}  pid {worker.pid}  {state}  {age_s:,.0f} s old")
+        if pool.starting:
+            print(f"{pool.starting} more on the way")
+
+
+def _runtime() -> "Runtime":
+    """grpc and the rest of the pool's side are imported by the first cell that needs them."""
+    from wool_jupyter.notebook.runtime import runtime
+
+    return runtime()

@@ -1,0 +1,127 @@
+"""The one pool of this kernel: started by the first cell that needs it, ended with the kernel."""
+
+import atexit
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+
+from wool_jupyter.discovery import root
+from wool_jupyter.errors import NoUsableRoot, StartFailed, WoolError
+from wool_jupyter.notebook.bridge import Bridge
+from wool_jupyter.pool.worker_pool import WorkerPool
+from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
+
+
+class Runtime:
+    """Used from the notebook's threads; the pool lives on the bridge's loop. `stop` is idempotent; a later `pool` starts anew."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # re-entrant: a second cell may be run from within the first
+        self._bridge: Bridge | None = None
+        self._pool: WorkerPool | None = None
+        self._directories: list[Path] = []
+        self._calls = itertools.count(1)
+        atexit.register(self._at_exit)
+        os.register_at_fork(after_in_child=self._disown)
+
+    @property
+    def bridge(self) -> Bridge:
+        if self._bridge is None:
+            self._bridge = Bridge()
+        return self._bridge
+
+    @property
+    def running(self) -> WorkerPool | None:
+        return None if self._pool is None or self._pool.lost else self._pool
+
+    def pool(self, settings: PoolSettings) -> tuple[WorkerPool, bool]:
+        """The pool, and whether it was started just now. `StartFailed` leaves nothing behind."""
+        if os.getpid() != self._pid:
+            raise WoolError("The pool belongs to the process that this one was forked from")
+        with self._lock:
+            if self.running is not None:
+                return self.running, False
+            self.stop()
+            self._directories = _new_directories(self._namespace)
+            starting = WorkerPool.start(
+                settings, directories=self._directories, environment=os.environ, version=version("wool_jupyter")
+            )
+            outcome = self.bridge.enter(starting)
+            try:
+                self._pool = outcome.result()
+            except BaseException:
+                outcome.cancel()
+                raise
+            return self._pool, True
+
+    def stop(self) -> bool:
+        """False if none ran. At most 3 s; what is left then is the nursery's to end."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            if pool is None or os.getpid() != self._pid:
+                return False
+            outcome = self.bridge.enter(pool.stop())
+            with suppress(TimeoutError):
+                outcome.result(STOP_TIMEOUT_S)
+            return True
+
+    @contextmanager
+    def call_directories(self) -> Iterator[tuple[str, ...]]:
+        """A call's own directory, and where its large buffers may go; all removed at the end."""
+        number = str(next(self._calls))
+        places = [directory / "calls" / number for directory in self._directories]
+        places[0].mkdir(mode=0o700)
+        try:
+            yield tuple(map(str, places))
+        finally:
+            for place in places:
+                shutil.rmtree(place, ignore_errors=True)  # a stopped pool has swept it already
+
+    def _at_exit(self) -> None:
+        with suppress(StartFailed):
+            self.stop()
+
+    def _disown(self) -> None:
+        """In a forked child: the pool, its sockets and its files are the parent's."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.disown()
+
+
+def _new_directories(namespace: str) -> list[Path]:
+    """The pool's own, and one on disk for buffers that memory has no room for."""
+    chosen = root.choose_root()
+    directories = [root.new_pool_directory(chosen, namespace)]
+    with suppress(NoUsableRoot):
+        spare = root.choose_root(candidates=[Path(tempfile.gettempdir())])
+        if spare != chosen:
+            directories.append(root.new_pool_directory(spare, namespace))
+    return directories
+
+
+_runtime: Runtime | None = None
+
+
+def runtime() -> Runtime:
+    """This process's; made when it is first asked for."""
+    global _runtime
+    if _runtime is None:
+        _runtime = Runtime(root.kernel_namespace(_connection_file()))
+    return _runtime
+
+
+def _connection_file() -> str:
+    """Of the kernel: keeps its path when the kernel restarts. Elsewhere a process has only its pid."""
+    app = sys.modules.get("ipykernel.kernelapp")
+    if app is not None and app.IPKernelApp.initialized():
+        return str(app.IPKernelApp.instance().abs_connection_file)
+    return f"pid {os.getpid()}"

@@ -1,0 +1,225 @@
+"""The parent of a pool's workers: `python -P -m wool_jupyter.nursery CONTROL_FD KERNEL_PID DIRECTORY...`.
+
+    kernel ── start, signal, kill, stop ──▶ one thread, ── posix_spawn, kill ──▶ workers
+           ◀─ up, started, ready, exited, ─ one selector ◀─ SIGCHLD, report ────
+              failed, signalled
+              (a line of JSON each)
+
+It ends with the kernel, however that ends, and then leaves no worker and no DIRECTORY. It has one thread because the
+workers' PR_SET_PDEATHSIG is tied to the thread that started them.
+"""
+
+import json
+import os
+import select
+import selectors
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from wool_jupyter import host
+from wool_jupyter.nursery.children import Children
+from wool_jupyter.nursery.sweep import sweep
+
+_LOOK_FOR_PARENT_S = 1.0  # only where there is no descriptor for the kernel's process
+_REAP_S = 1.5  # a killed process that holds much memory takes long to go; files must not wait for it
+
+
+class _Nursery:
+    def __init__(self, control: socket.socket, kernel_pid: int) -> None:
+        self._control = control
+        self._kernel_pid = kernel_pid
+        self._children = Children()
+        self._selector = selectors.DefaultSelector()
+        self._woken = _signals_as_bytes()
+        self._incoming = b""
+        self._outgoing = b""
+        self._over = False
+
+    def serve(self) -> None:
+        """Until the kernel is gone or says stop."""
+        self._control.setblocking(False)
+        self._watch(self._control.fileno(), self._on_control)
+        self._watch(self._woken.fileno(), self._on_signals)
+        look_s = self._watch_kernel()
+        self._send(event="up", pid=os.getpid())
+        while not self._over:
+            for key, mask in self._selector.select(look_s):
+                if mask & selectors.EVENT_WRITE:
+                    self._flush()
+                if mask & selectors.EVENT_READ:
+                    key.data()
+            if os.getppid() != self._kernel_pid:
+                self._over = True
+
+    def finish(self) -> None:
+        """Kills the workers and reaps them, within a bound."""
+        self._children.kill_all()
+        deadline = time.monotonic() + _REAP_S
+        self._reap()
+        while self._children and (left_s := deadline - time.monotonic()) > 0:
+            if select.select([self._woken], [], [], left_s)[0]:
+                self._on_signals()
+
+    def _watch(self, fd: int, on_readable: Callable[[], None]) -> None:
+        self._selector.register(fd, selectors.EVENT_READ, on_readable)
+
+    def _watch_kernel(self) -> float | None:
+        """A fork of the kernel may hold the control socket open, so its end alone does not tell.
+
+        Returns how long to wait before looking who the parent is.
+        """
+        try:
+            fd = host.process_descriptor(self._kernel_pid)
+        except ProcessLookupError:
+            self._over = True
+            return 0
+        if fd is None:
+            return _LOOK_FOR_PARENT_S
+        self._watch(fd, self._on_kernel_gone)
+        return None
+
+    def _on_kernel_gone(self) -> None:
+        self._over = True
+
+    def _on_control(self) -> None:
+        try:
+            block = self._control.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            block = b""
+        if not block:
+            self._over = True
+            return
+        *lines, self._incoming = (self._incoming + block).split(b"\n")
+        for line in lines:
+            self._obey(json.loads(line))
+
+    def _obey(self, message: dict[str, Any]) -> None:
+        match message:
+            case {"do": "start", "uid": uid}:
+                self._start(uid, message)
+            case {"do": "signal", "id": number, "uid": uid, "number": signal_number}:
+                self._send(event="signalled", id=number, alive=self._children.signal(uid, signal_number))
+            case {"do": "kill", "uid": uid}:
+                self._children.kill(uid)
+            case {"do": "stop"}:
+                self._over = True
+            case _:
+                raise ValueError(f"not a request: {message}")
+
+    def _start(self, uid: str, message: dict[str, Any]) -> None:
+        try:
+            pid = self._children.start(
+                uid,
+                message["command"],
+                environment=message["environment"],
+                directory=message["directory"],
+                log=message["log"],
+            )
+        except (OSError, ValueError) as error:
+            self._send(event="failed", uid=uid, reason=str(error))
+            return
+        self._send(event="started", uid=uid, pid=pid)
+        fd = self._children.ready_fd(uid)
+        assert fd is not None
+        self._watch(fd, lambda: self._on_report(uid, fd))
+
+    def _on_report(self, uid: str, fd: int) -> None:
+        if self._children.ready_fd(uid) != fd:  # reaped within this round of the selector
+            return
+        line = self._children.read_report(uid)
+        if self._children.ready_fd(uid) is None:
+            self._selector.unregister(fd)
+        if line is None:
+            return
+        try:
+            report = json.loads(line)
+        except ValueError:
+            self._children.kill(uid)
+            self._send(event="failed", uid=uid, reason="it reported something that is not JSON")
+        else:
+            self._send(event="ready", uid=uid, report=report)
+
+    def _on_signals(self) -> None:
+        if signal.SIGTERM in self._woken.recv(4096):
+            self._over = True
+        self._reap()
+
+    def _reap(self) -> None:
+        for uid in self._children.ended():
+            if (fd := self._children.ready_fd(uid)) is not None:
+                self._on_report(uid, fd)
+            if (fd := self._children.ready_fd(uid)) is not None:
+                self._selector.unregister(fd)
+            if outcome := self._children.reap(uid):
+                self._send(event="exited", uid=uid, **outcome)
+
+    def _send(self, **event: Any) -> None:
+        self._outgoing += json.dumps(event).encode() + b"\n"
+        self._flush()
+
+    def _flush(self) -> None:
+        """Never blocks: a kernel that is stopped reads nothing, and must still be seen to die."""
+        try:
+            while self._outgoing:
+                self._outgoing = self._outgoing[self._control.send(self._outgoing) :]
+        except BlockingIOError:
+            pass
+        except (BrokenPipeError, ConnectionResetError):
+            self._outgoing = b""
+            self._over = True
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
+        self._selector.modify(self._control.fileno(), events, self._on_control)
+
+
+def _signals_as_bytes() -> socket.socket:
+    """SIGTERM is the end, in good order: left alone it would leave the files.
+
+    SIGINT and SIGHUP mean nothing here: an interrupt is about a cell, and reaches its worker by request; a terminal
+    that closes is about the kernel, whose end is watched.
+    """
+    woken, wakes = socket.socketpair()
+    woken.setblocking(False)
+    wakes.setblocking(False)
+    signal.set_wakeup_fd(wakes.detach(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: None)
+    return woken
+
+
+def _sweep_all(directories: list[Path]) -> int:
+    """Each is tried. Returns the process's exit code."""
+    code = 0
+    for directory in directories:
+        try:
+            sweep(directory)
+        except OSError:
+            traceback.print_exc()
+            code = 1
+    return code
+
+
+def main(control_fd: str, kernel_pid: str, *directories: str) -> int:
+    """Runs the nursery; the exit code is 0 if every directory is gone."""
+    os.set_inheritable(int(control_fd), False)
+    with socket.socket(fileno=int(control_fd)) as control:
+        nursery = _Nursery(control, int(kernel_pid))
+        try:
+            nursery.serve()
+        finally:
+            nursery.finish()
+            code = _sweep_all([Path(directory) for directory in directories])
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

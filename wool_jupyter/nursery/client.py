@@ -1,0 +1,302 @@
+"""The kernel's side of the nursery, for the loop that started it."""
+
+import asyncio
+import itertools
+import json
+import os
+import signal as signals
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.errors import StartFailed
+from wool_jupyter.nursery.exits import Exit
+from wool_jupyter.nursery.sweep import sweep
+
+_UP_S = 20.0  # an interpreter's start on a machine that is busy
+_STOP_S = 2.0  # Jupyter kills a kernel 5 s after it asked it to stop
+_LINE_MAX_BYTES = 8 << 20
+_LOG_TAIL_BYTES = 4096
+_LOG_TAIL_LINES = 15
+
+_UNKNOWN = Exit(None, None, None)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Child:
+    """A worker that reported ready. `report` is what it wrote.
+
+    `exited` has no exception; who may be cancelled shields it (`asyncio.wait` does), for others wait on it too.
+    """
+
+    uid: str
+    pid: int
+    report: dict[str, Any]
+    exited: asyncio.Future[Exit]
+
+
+class _Starting:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.pid = 0
+        self.ready: asyncio.Future[dict[str, Any]] = loop.create_future()
+        self.failed: asyncio.Future[str] = loop.create_future()
+        self.exited: asyncio.Future[Exit] = loop.create_future()
+
+
+class Nursery:
+    """Made by `start`; ends by `shutdown`, which whoever started it must call. For one loop's thread only.
+
+    `lost` resolves when the nursery has ended, asked or not; by then every child's `exited` has. Workers call
+    `host.die_with_parent(pid)`, so they don't survive it.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, directories: Sequence[Path]) -> None:
+        loop = asyncio.get_running_loop()
+        self.pid = process.pid
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._up: asyncio.Future[None] = loop.create_future()
+        self._loop = loop
+        self._process = process
+        self._control = control
+        self._directories = directories
+        self._writer: asyncio.StreamWriter | None = None
+        self._workers: dict[str, _Starting] = {}
+        self._signals: dict[int, asyncio.Future[bool]] = {}
+        self._numbers = itertools.count()
+        self._tasks = OwnedTasks("nursery")
+
+    @classmethod
+    async def start(cls, directories: Sequence[Path], *, log: Path, environment: Mapping[str, str]) -> "Nursery":
+        """Returns when it answers. It owns the directories from then on; if it does not come up, they are the caller's.
+
+        Raises StartFailed with the log's last lines. If cancelled it leaves no process.
+        """
+        process, control = _launch(directories, log, environment)
+        nursery = cls(process, control, directories)
+        try:
+            reader, nursery._writer = await asyncio.open_connection(sock=control, limit=_LINE_MAX_BYTES)
+            nursery._tasks.start(nursery._listen(reader), "listen")
+            await asyncio.wait({nursery._up, nursery.lost}, timeout=_UP_S, return_when=asyncio.FIRST_COMPLETED)
+            if not nursery._up.done():
+                ended = nursery.lost.done()
+                raise StartFailed("The process that looks after the workers " + nursery._why_not_up(log, ended=ended))
+        except BaseException:
+            nursery._kill()
+            await nursery._close()
+            raise
+        return nursery
+
+    async def spawn(
+        self,
+        uid: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        log: Path,
+        timeout_s: float,
+        directory: Path = Path("/"),
+    ) -> Child:
+        """Returns when the worker has written its report. `directory` is where it starts.
+
+        Raises StartFailed, with its end in words and the log's last lines, if it ends first, can't be started or takes
+        too long; then, and if cancelled, it is killed.
+        """
+        if uid in self._workers:
+            raise ValueError(f"{uid} runs already")
+        if self.lost.done():
+            raise StartFailed("A worker can't start: the process that looks after the workers is gone")
+        worker = self._workers[uid] = _Starting(self._loop)
+        request = {"command": list(command), "environment": dict(environment), "directory": str(directory)}
+        self._send(do="start", uid=uid, log=str(log), **request)
+        try:
+            outcomes: set[asyncio.Future[Any]] = {worker.ready, worker.failed, worker.exited}
+            await asyncio.wait(outcomes, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if worker.ready.done():
+                return Child(uid, worker.pid, worker.ready.result(), worker.exited)
+            raise StartFailed(f"A worker {_why_not_ready(worker, timeout_s)}{_tail(log)}")
+        except BaseException:
+            self.kill(uid)
+            raise
+
+    async def signal(self, uid: str, number: int) -> bool:
+        """To the worker's main process, not to its children. Returns once it is sent; False if the worker has ended."""
+        if self.lost.done():
+            return False
+        identity = next(self._numbers)
+        sent: asyncio.Future[bool] = self._loop.create_future()
+        self._signals[identity] = sent
+        self._send(do="signal", id=identity, uid=uid, number=int(number))
+        try:
+            return await sent
+        finally:
+            del self._signals[identity]
+
+    def kill(self, uid: str) -> None:
+        """The worker and its children, now. The child's `exited` tells when it is gone; an unknown uid is fine."""
+        self._send(do="kill", uid=uid)
+
+    async def shutdown(self) -> None:
+        """No worker and no directory remains. Takes two seconds at most to end the nursery, then it is killed.
+
+        Idempotent; also to be called after `lost`. If cancelled, the nursery is killed and its workers with it, and
+        directories may remain. OSError if a directory can't be removed.
+        """
+        try:
+            self._send(do="stop")
+            await asyncio.wait({self.lost}, timeout=_STOP_S)
+        finally:
+            self._kill()
+            await self._close()
+        await asyncio.to_thread(self._sweep)
+
+    def disown(self) -> None:
+        """For a forked child of the kernel: closes what it inherited and leaves the nursery and its workers alone.
+
+        The loop is not told: its poll descriptor is shared with the parent.
+        """
+        self._control.close()
+
+    def _send(self, **request: Any) -> None:
+        if self._writer is not None and not self.lost.done():
+            self._writer.write(json.dumps(request).encode() + b"\n")
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        try:
+            with suppress(ConnectionResetError, BrokenPipeError):
+                async for line in reader:
+                    self._note(json.loads(line))
+        finally:
+            self._lose()
+
+    def _note(self, event: dict[str, Any]) -> None:
+        match event:
+            case {"event": "up"}:
+                self._up.set_result(None)
+            case {"event": "signalled", "id": identity, "alive": alive}:
+                if (sent := self._signals.get(identity)) is not None and not sent.done():
+                    sent.set_result(alive)
+            case {"event": kind, "uid": uid} if (worker := self._workers.get(uid)) is not None:
+                self._note_worker(worker, kind, event)
+
+    def _note_worker(self, worker: _Starting, kind: str, event: dict[str, Any]) -> None:
+        match kind:
+            case "started":
+                worker.pid = event["pid"]
+            case "ready":
+                worker.ready.set_result(event["report"])
+            case "failed":
+                worker.failed.set_result(event["reason"])
+                if not worker.pid:
+                    del self._workers[event["uid"]]
+            case "exited":
+                del self._workers[event["uid"]]
+                _resolve(worker.exited, Exit(event["code"], event["signal"], event["peak_rss_bytes"]))
+
+    def _lose(self) -> None:
+        for worker in self._workers.values():
+            _resolve(worker.exited, _UNKNOWN)
+        self._workers.clear()
+        for sent in self._signals.values():
+            _resolve(sent, False)
+        _resolve(self.lost, None)
+
+    def _why_not_up(self, log: Path, *, ended: bool) -> str:
+        code = self._kill()
+        if not ended:
+            return f"did not come up in {_UP_S:g} s{_tail(log)}"
+        return _exit_of(code).in_words() + _tail(log)
+
+    def _kill(self) -> int:
+        """Its exit code, once it is gone: one that closed its socket is about to exit, any other is killed."""
+        if self.lost.done():
+            with suppress(subprocess.TimeoutExpired):
+                return self._process.wait(timeout=1)
+        self._process.kill()
+        return self._process.wait()
+
+    async def _close(self) -> None:
+        await self._tasks.close()
+        self._lose()
+        if self._writer is not None:
+            self._writer.close()
+        self._control.close()
+
+    def _sweep(self) -> None:
+        for directory in self._directories:
+            sweep(directory)
+
+
+def _resolve(future: asyncio.Future[Any], value: object) -> None:
+    if not future.done():  # whoever awaited it may have cancelled it
+        future.set_result(value)
+
+
+def _launch(
+    directories: Sequence[Path], log: Path, environment: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    ours, theirs = socket.socketpair()
+    arguments = [str(theirs.fileno()), str(os.getpid()), *map(str, directories)]
+    try:
+        with theirs, _appended(log) as output, _interrupts_held():
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "wool_jupyter.nursery", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd="/",
+                env=dict(environment),
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+    except OSError as error:
+        ours.close()
+        raise StartFailed(f"The process that looks after the workers can't be started: {error}") from error
+    return process, ours
+
+
+def _appended(log: Path) -> BinaryIO:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(log, flags, 0o600), "ab")
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """An interrupt of the kernel's group must not end the new process before it has its own session.
+
+    It inherits the mask and keeps it.
+    """
+    before = signals.pthread_sigmask(signals.SIG_BLOCK, {signals.SIGINT})
+    try:
+        yield
+    finally:
+        signals.pthread_sigmask(signals.SIG_SETMASK, before)
+
+
+def _exit_of(code: int) -> Exit:
+    return Exit(code, None, None) if code >= 0 else Exit(None, -code, None)
+
+
+def _why_not_ready(worker: _Starting, timeout_s: float) -> str:
+    if worker.failed.done():
+        return f"can't be started: {worker.failed.result()}"
+    if worker.exited.done():
+        return f"{worker.exited.result().in_words()} before it was ready"
+    return f"was not ready after {timeout_s:g} s"
+
+
+def _tail(log: Path) -> str:
+    """The log's last lines, to be put after a message."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    lines = text.splitlines()[-_LOG_TAIL_LINES:]
+    return "".join(f"\n  {line}" for line in lines)

@@ -1,0 +1,51 @@
+"""First come, first served, over the free main threads of a pool's workers."""
+
+import asyncio
+from collections import deque
+
+
+class Slots:
+    """A count that members change as they come, go and fall idle; `take` waits for its turn. One loop only."""
+
+    def __init__(self) -> None:
+        self._free = 0
+        self._line: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def free(self) -> int:
+        return max(self._free, 0)
+
+    def add(self) -> None:
+        """A main thread is free: its worker joined, or its body ended."""
+        self._free += 1
+        while self._line and self._free > 0:
+            turn = self._line.popleft()
+            if not turn.done():
+                self._free -= 1
+                turn.set_result(None)
+
+    def remove(self) -> None:
+        """A worker left while its main thread was free. Below zero, somebody holds a slot whose worker is gone, and will give
+        it back."""
+        self._free -= 1
+
+    def fail(self, error: Exception) -> None:
+        """Nobody will come: everyone in the line gets the error."""
+        while self._line:
+            turn = self._line.popleft()
+            if not turn.done():
+                turn.set_exception(error)
+
+    async def take(self) -> None:
+        """Cancelled while it waits, it leaves the line; a turn that came at the same moment goes to the next."""
+        if self._free > 0 and not self._line:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self.add()
+            raise

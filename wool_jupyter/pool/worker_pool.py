@@ -1,0 +1,240 @@
+"""The workers that one kernel owns.
+
+run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ connection ─▶ worker
+nursery ─▶ a worker's exit ─▶ evict, replace
+"""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from wool_jupyter import host
+from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.balance.sticky import Sticky
+from wool_jupyter.dispatch.connection import Call
+from wool_jupyter.dispatch.proxy import WorkerProxy
+from wool_jupyter.errors import NoWorkersAvailable, StartFailed, WorkerDied
+from wool_jupyter.nursery.client import Child, Nursery
+from wool_jupyter.pool.slots import Slots
+from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, PoolSettings
+from wool_jupyter.wire.credentials import read_token
+
+
+@dataclass(slots=True)
+class _Member:
+    metadata: WorkerMetadata
+    child: Child
+    started: float
+    used: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSnapshot:
+    uid: UUID
+    pid: int
+    busy: bool
+    started: float  # seconds since the epoch
+
+
+class WorkerPool:
+    """Made by `start`, ended by `stop`, which sweeps the directories; on one loop.
+
+    A worker that dies is replaced at once if it had run something, and otherwise when work waits: what dies of its own start
+    would be replaced for ever.
+    """
+
+    def __init__(
+        self, nursery: Nursery, settings: PoolSettings, *, directory: Path, environment: Mapping[str, str], version: str
+    ) -> None:
+        self._nursery = nursery
+        self._settings = settings
+        self._directory = directory
+        self._environment = dict(environment)
+        self._version = version
+        self._proxy = WorkerProxy(Sticky(), token=read_token(str(directory)))
+        self._slots = Slots()
+        self._members: dict[UUID, _Member] = {}
+        self._starting = 0
+        self._tasks = OwnedTasks("pool")
+        self._most = settings.workers or host.usable_cpus()
+
+    @classmethod
+    async def start(
+        cls, settings: PoolSettings, *, directories: Sequence[Path], environment: Mapping[str, str], version: str
+    ) -> "WorkerPool":
+        """Returns when the first worker serves; others are on their way. `StartFailed` leaves no process and no file."""
+        nursery = await Nursery.start(directories, log=directories[0] / "log", environment=environment)
+        pool = cls(nursery, settings, directory=directories[0], environment=environment, version=version)
+        try:
+            for _ in range(settings.workers or min(FIRST_WORKERS, pool._most)):
+                pool._begin_worker()
+            await pool._slots.take()
+            pool._slots.add()
+        except BaseException:
+            await pool.stop()
+            raise
+        return pool
+
+    @property
+    def lost(self) -> bool:
+        """The nursery is gone, and its workers with it: only `stop` makes sense."""
+        return self._nursery.lost.done()
+
+    @property
+    def starting(self) -> int:
+        return self._starting
+
+    @property
+    def log(self) -> Path:
+        return self._directory / "log"
+
+    def snapshot(self) -> list[WorkerSnapshot]:
+        loads = self._proxy.loads()
+        return [
+            WorkerSnapshot(uid, m.metadata.pid, bool(loads.get(uid)), m.started) for uid, m in self._members.items()
+        ]
+
+    async def run(self, routine: str, body: bytes) -> "PoolCall":
+        """Waits for a free main thread, as long as workers are there or on their way, and returns once a worker has taken it.
+        `StartFailed` when none can be started."""
+        while True:
+            if not self._slots.free and len(self._members) + self._starting < self._most:
+                self._begin_worker()
+            await self._slots.take()
+            try:
+                call = await self._proxy.dispatch(routine, body)
+            except NoWorkersAvailable:
+                self._slots.add()  # its worker has just left, or does not answer any more
+                await self._end_broken()
+                continue
+            except BaseException:
+                self._slots.add()
+                raise
+            member = self._members.get(call.worker.uid)
+            if member is None:
+                raise WorkerDied("The worker died when the call began")
+            member.used = True
+            return PoolCall(self, call, member.child)
+
+    async def _end_broken(self) -> None:
+        """A process whose connection broke can't be asked again."""
+        members = [self._members[uid] for uid in self._proxy.broken() if uid in self._members]
+        for member in members:
+            self._nursery.kill(member.child.uid)
+        if members:
+            await asyncio.wait({member.child.exited for member in members})
+
+    async def interrupt(self, uid: UUID) -> bool:
+        """SIGINT. Returns once it is sent, so that one sent for a call can't reach the next; False: the worker is gone."""
+        return await self._nursery.signal(str(uid), signal.SIGINT)
+
+    async def kill(self, uid: UUID) -> None:
+        self._nursery.kill(str(uid))
+
+    def released(self, uid: UUID) -> None:
+        """A call on that worker has ended."""
+        if uid in self._members:
+            self._slots.add()
+
+    def _begin_worker(self) -> None:
+        self._starting += 1
+        self._tasks.start(self._start_worker(), "start of a worker")
+
+    async def _start_worker(self) -> None:
+        uid = uuid4()
+        failure: Exception | None = None
+        try:
+            # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
+            command = [
+                sys.executable,
+                "-P",
+                "-m",
+                "wool_jupyter.worker",
+                str(uid),
+                str(self._directory),
+                str(self._nursery.pid),
+            ]
+            child = await self._nursery.spawn(
+                str(uid), command, environment=self._environment, log=self.log, timeout_s=self._settings.start_timeout_s
+            )
+            metadata = WorkerMetadata(uid, child.report["address"], child.pid, self._version)
+            await self._proxy.admit(metadata)
+            self._members[uid] = _Member(metadata, child, time.time())
+            self._tasks.start(self._watch(self._members[uid]), f"watch over {uid}")
+            self._slots.add()
+        except StartFailed as error:
+            failure = error
+        finally:
+            self._starting -= 1
+        if failure is not None and not self._members and not self._starting:
+            self._slots.fail(failure)
+
+    async def _watch(self, member: _Member) -> None:
+        await asyncio.wait({member.child.exited})
+        uid = member.metadata.uid
+        if not self._proxy.loads().get(uid):
+            self._slots.remove()
+        del self._members[uid]
+        await self._proxy.evict(uid)
+        if self.lost:
+            self._slots.fail(
+                StartFailed("The process that looks after the workers has ended. The next cell starts a new pool.")
+            )
+        elif member.used:
+            self._begin_worker()
+
+    def disown(self) -> None:
+        """In a forked child of the owner: closes what it inherited, and touches nothing of the parent's."""
+        self._nursery.disown()
+
+    async def stop(self) -> None:
+        """Calls under way end with `WorkerDied`. Idempotent."""
+        self._slots.fail(NoWorkersAvailable("the pool was stopped"))
+        await self._tasks.close()
+        await self._proxy.close()
+        await self._nursery.shutdown()
+
+
+class PoolCall:
+    """A call that holds a slot; `close`, idempotent, gives it back. One `step` at a time."""
+
+    def __init__(self, pool: WorkerPool, call: Call, child: Child) -> None:
+        self._pool = pool
+        self._call = call
+        self._child = child
+        self._closed = False
+        self.worker = call.worker
+
+    @property
+    def ended(self) -> bool:
+        return self._call.ended
+
+    async def step(self, answer: bytes | None = None) -> bytes | None:
+        """As `Call.step`; a `WorkerDied` says how it ended."""
+        try:
+            return await self._call.step(answer)
+        except WorkerDied:
+            await asyncio.wait({self._child.exited}, timeout=EXIT_REPORT_S)
+            raise WorkerDied(_obituary(self._child)) from None
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._call.close()
+            self._pool.released(self.worker.uid)
+
+
+def _obituary(child: Child) -> str:
+    if not child.exited.done():
+        return f"The worker (pid {child.pid}) was lost: it does not answer any more"
+    exited = child.exited.result()
+    text = f"The worker (pid {child.pid}) {exited.in_words()}"
+    if exited.signal == signal.SIGKILL and exited.peak_rss_bytes:
+        text += f"; most likely it ran out of memory (its peak was {exited.peak_rss_bytes / 1e9:.1f} GB)"
+    return text

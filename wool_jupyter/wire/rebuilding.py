@@ -1,0 +1,141 @@
+"""What a notebook pickle calls on the receiving side. These names stand in pickles: both sides must have them."""
+
+import functools
+import marshal
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from wool_jupyter.errors import StaysInKernel
+
+FunctionState = tuple[
+    str, str, str, str | None, tuple[Any, ...] | None, dict[str, Any] | None, dict[str, Any], dict[str, Any]
+]
+
+
+def main_globals() -> dict[str, Any]:
+    return vars(sys.modules["__main__"])
+
+
+# marshal writes references by reference count, so equal code gives other bytes: those that arrived are kept for the way back.
+_code_bytes: dict[tuple[types.CodeType, str], bytes] = {}
+_CODE_CACHE = 4096
+
+
+def load_code(data: bytes) -> types.CodeType:
+    code: types.CodeType = marshal.loads(data)
+    if len(_code_bytes) >= _CODE_CACHE:
+        _code_bytes.clear()
+    _code_bytes[code, code.co_filename] = data
+    return code
+
+
+def dump_code(code: types.CodeType) -> bytes:
+    return _code_bytes.get((code, code.co_filename)) or marshal.dumps(code)
+
+
+def make_function(code: types.CodeType, closure: tuple[types.CellType, ...] | None) -> types.FunctionType:
+    return types.FunctionType(code, main_globals(), None, None, closure)
+
+
+def function_state(f: types.FunctionType) -> FunctionState:
+    return (
+        f.__name__, f.__qualname__, f.__module__, f.__doc__, f.__defaults__, f.__kwdefaults__, f.__annotations__, dict(vars(f)),
+    )  # fmt: skip
+
+
+def set_function_state(f: types.FunctionType, state: FunctionState) -> None:
+    f.__name__, f.__qualname__, f.__module__, f.__doc__, f.__defaults__, f.__kwdefaults__, annotations, attributes = (
+        state
+    )
+    if annotations:
+        f.__annotations__ = annotations
+    vars(f).clear()
+    vars(f).update(attributes)
+
+
+def make_cell() -> types.CellType:
+    return types.CellType()
+
+
+def cell_state(cell: types.CellType) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()
+
+
+def set_cell(cell: types.CellType, state: tuple[Any, ...]) -> None:
+    if state:
+        (cell.cell_contents,) = state
+    elif cell_state(cell):
+        del cell.cell_contents
+
+
+def make_lru(function: Callable[..., Any], parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
+    made = functools.lru_cache(**parameters)(function)
+    vars(made).update(attributes)
+    return made
+
+
+def make_singledispatch(registry: dict[type, Callable[..., Any]], attributes: dict[str, Any]) -> Any:
+    made = functools.singledispatch(registry[object])
+    for cls, function in registry.items():
+        if cls is not object:
+            made.register(cls, function)
+    vars(made).update(attributes)
+    return made
+
+
+def make_cached_property(function: Callable[[Any], Any], name: str | None) -> Any:
+    made: Any = functools.cached_property(function)
+    made.attrname = name
+    return made
+
+
+def make_newtype(name: str, supertype: Any, module: str) -> Any:
+    import typing
+
+    make: Any = typing.NewType
+    made = make(name, supertype)
+    made.__module__ = module
+    return made
+
+
+def make_lock(reentrant: bool) -> Any:
+    return threading.RLock() if reentrant else threading.Lock()
+
+
+class Absent:
+    """Stands on a worker for a value that stays in the kernel: it may be handed around, any use raises `StaysInKernel`."""
+
+    __slots__ = ("_text",)
+    _text: str
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "_text", text)
+
+    def __repr__(self) -> str:
+        return f"<{self._text}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Absent, (object.__getattribute__(self, "_text"),)
+
+
+def _refusal(name: str) -> Callable[..., NoReturn]:
+    def refuse(self: Absent, *args: Any, **_: Any) -> NoReturn:
+        if name in ("__getattr__", "__setattr__") and args[0].startswith("__"):
+            raise AttributeError(args[0])
+        raise StaysInKernel(object.__getattribute__(self, "_text"))
+
+    refuse.__name__ = name
+    return refuse
+
+
+for _name in (
+    "getattr setattr call enter exit iter next len contains getitem setitem delitem bool int float index add radd sub rsub "
+    "mul rmul truediv lt gt le ge await aenter aiter"
+).split():
+    setattr(Absent, f"__{_name}__", _refusal(f"__{_name}__"))

@@ -1,0 +1,177 @@
+"""The inputs of a cell on the worker: loading them, and telling afterwards which have changed.
+
+An input is pickled again, with the memo that the kernel's pickler had at its start: equal bytes and equal buffers are an
+unchanged input, of which nothing travels back. Numbers name objects as the memo does (`wire.pickling`).
+"""
+
+import importlib
+import io
+import linecache
+import pickle
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import xxhash
+
+from wool_jupyter.errors import CannotLoad
+from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding
+from wool_jupyter.wire.cells import Names
+
+_SMALL_BYTES = 1 << 20  # up to here the baseline is dumped anew: exact where interning or set order make other bytes
+_NO_STATE = frozenset({str, bytes, int, float, complex, bool, type(None), list, tuple, dict, set, frozenset, bytearray})
+_BY_VALUE = (
+    str, bytes, int, float, complex, bool, type(None), type, frozenset,
+    types.ModuleType, types.CodeType, types.BuiltinFunctionType,
+)  # fmt: skip
+
+
+class _Gone:
+    """In place of an object that died with the load."""
+
+
+class Arrival:
+    """Loads on construction, on the main thread, into `sys.modules["__main__"]`'s world; `CannotLoad` names the variable.
+
+    Holds every loaded object until it is dropped, so that `del big` in a cell frees nothing before the cell's end.
+    """
+
+    def __init__(self, names: Names) -> None:
+        for module in names.submodules:
+            importlib.import_module(module)
+        self._names = names
+        stream, self._buffers = buffers.unpack(names.parcel)
+        self._stream = memoryview(stream)
+        self.values: dict[str, Any] = {}
+        self._roots: list[Any] = []
+        self._objects = self._load()
+        met = {type(o) for o in self._objects.values()}
+        if met - _NO_STATE:
+            _drop_temporaries(self._objects)
+        self._kinds: dict[type, str | None] = {t: patching.kind_of(t) for t in met}
+        self._kinds[_Gone] = None
+        identified = {t for t in met if not issubclass(t, _BY_VALUE) and not t.__module__.startswith("numpy.dtypes")}
+        self.numbers = {id(o): n for n, o in self._objects.items() if type(o) in identified and _is_ours(o)}
+        position = {id(o): n for n, o in self._objects.items()}
+        self._ends = [position[id(root)] for root in self._roots]
+        loaded = [o for o in self._objects.values() if isinstance(o, type) and o.__module__ == "__main__"]
+        self._classes = {cls: classes.attributes_of(cls) for cls in loaded}
+        self._digests = [xxhash.xxh3_128_digest(b) for b in self._buffers]
+        self._by_address = {(_address(b), b.nbytes): d for b, d in zip(self._buffers, self._digests, strict=True)}
+        self._before = self._baseline(sets=bool(met & {set, frozenset}))
+
+    def _load(self) -> dict[int, Any]:
+        unpickler = pickle.Unpickler(io.BytesIO(self._stream), buffers=iter(self._buffers))
+        with pickling.no_gc():
+            for name, _, _ in self._names.segments:
+                try:
+                    root = unpickler.load()
+                except Exception as error:
+                    raise CannotLoad(
+                        f"`{name}` could not be loaded on the worker: {type(error).__name__}: {error}"
+                    ) from error
+                self._roots.append(root)
+                self.values[name] = root[0]
+            return dict(unpickler.memo.copy())
+
+    def _baseline(self, *, sets: bool) -> list[bytes | memoryview]:
+        before: list[bytes | memoryview] = []
+        at = 0
+        for k, (_, length, _) in enumerate(self._names.segments):
+            arrived = self._stream[at : at + length]
+            at += length
+            before.append(self._dump(k)[0] if length < _SMALL_BYTES or sets else arrived)
+        return before
+
+    def _dump(self, k: int) -> tuple[bytes, list[memoryview]]:
+        file, out_of_band = io.BytesIO(), buffers.OutOfBand()
+        pickler = pickling.NotebookPickler(file, out_of_band)
+        start = self._first(k)
+        if start:
+            memo = {id(self._objects[n]): (n, self._objects[n]) for n in range(start)}
+            fillers = [object() for _ in range(start - len(memo))]  # numbers go on from the memo's size
+            pickler.memo = memo | {id(filler): (0, filler) for filler in fillers}
+        pickler.dump(self._roots[k])
+        return file.getvalue(), out_of_band.buffers
+
+    def _first(self, k: int) -> int:
+        return self._ends[k - 1] + 1 if k else 0
+
+    def changed(self) -> tuple[list[int], dict[str, Exception]]:
+        """Indices of the changed inputs, and why others can no longer be pickled."""
+        changed, stuck, seen = [], {}, 0
+        with pickling.no_gc():
+            for k, (name, _, count) in enumerate(self._names.segments):
+                digests = self._digests[seen : seen + count]
+                seen += count
+                try:
+                    stream, out_of_band = self._dump(k)
+                except Exception as error:  # noqa: BLE001 (whatever a user's __reduce__ raises)
+                    stuck[name] = error
+                    continue
+                if stream != self._before[k] or [xxhash.xxh3_128_digest(b) for b in out_of_band] != digests:
+                    changed.append(k)
+        return changed, stuck
+
+    def name(self, k: int) -> str:
+        return self._names.segments[k][0]
+
+    def contents(self, k: int) -> patching.Contents:
+        found: patching.Contents = {}
+        for n in range(self._first(k), self._ends[k] + 1):
+            obj = self._objects[n]
+            if obj is self._roots[k]:
+                continue
+            kind = self._kinds[type(obj)] if type(obj) in self._kinds else patching.kind_of(type(obj))
+            if kind is None or not _is_ours(obj) or (kind == "array" and self._is_untouched(obj)):
+                continue
+            numbers, bodies = found.setdefault(kind, ([], []))
+            numbers.append(n)
+            bodies.append(patching.CONTENT[kind](obj))
+        return found
+
+    def _is_untouched(self, array: Any) -> bool:
+        if array.dtype.hasobject or not (array.flags.c_contiguous or array.flags.f_contiguous):
+            return False
+        before = self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
+        return before is not None and before == xxhash.xxh3_128_digest(array.reshape(-1, order="A").view("u1"))
+
+    def class_changes(self) -> list[tuple[str, dict[str, Any], list[str]]]:
+        found = ((cls, *classes.differences(cls, before)) for cls, before in self._classes.items())
+        return [(classes.class_id(cls), rebound, deleted) for cls, rebound, deleted in found if rebound or deleted]
+
+    @property
+    def class_ids(self) -> set[str]:
+        return {classes.class_id(cls) for cls in self._classes}
+
+
+def _is_ours(obj: Any) -> bool:
+    """A function with other globals is cloudpickle's copy, not the kernel's object."""
+    return not isinstance(obj, types.FunctionType) or obj.__globals__ is rebuilding.main_globals()
+
+
+def _drop_temporaries(objects: dict[int, Any]) -> None:
+    """State dicts that only the load held. Their number is that of the kernel's real `__dict__`: writing a dead copy of it back
+    would roll the instance back."""
+    probe = -1
+    objects[probe] = {}
+    alone = sys.getrefcount(objects[probe])
+    del objects[probe]
+    for n in objects:  # noqa: PLC0206 (a second name would be a second reference)
+        if type(objects[n]) in (dict, list) and sys.getrefcount(objects[n]) == alone:
+            objects[n] = _Gone()
+
+
+def _address(buffer: memoryview) -> int:
+    import ctypes
+
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+
+
+def register_sources(sources: Mapping[str, tuple[int | None, list[str]]], cell_numbers: dict[str, int]) -> None:
+    """Lines of notebook functions, for tracebacks and `inspect.getsource`."""
+    for filename, (number, lines) in sources.items():
+        linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
+        if number is not None:
+            cell_numbers[filename] = number

@@ -1,0 +1,67 @@
+"""Interrupts that hit a cell, and only where an exception is safe.
+
+SIGINT comes from the process that owns the worker. Inside a *region* (user code, loading its inputs) the handler raises
+KeyboardInterrupt; between regions of a running cell it leaves a mark that the next region picks up; with no cell running it does
+nothing.
+"""
+
+import signal
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Gate:
+    """Main thread only."""
+
+    def __init__(self) -> None:
+        self._open = False
+        self._pending = False
+        self._depth = 0
+        self._cancel: Callable[[], object] | None = None
+        self.cancelled = False  # the cell's task was cancelled: its CancelledError is a KeyboardInterrupt
+
+    def install(self) -> None:
+        signal.signal(signal.SIGINT, self._on_sigint)
+
+    def open(self) -> None:
+        self._pending = self.cancelled = False
+        self._open = True
+
+    def close(self) -> None:
+        self._open = False
+
+    def region(self, function: Callable[..., T], *args: Any) -> T:
+        __tracebackhide__ = True
+        self._depth += 1
+        try:
+            if self._pending:
+                self._pending = False
+                raise KeyboardInterrupt
+            return function(*args)
+        finally:
+            self._depth -= 1
+
+    def waits_in(self, cancel: Callable[[], object] | None) -> None:
+        """How to interrupt a region that waits in an event loop; None: none does."""
+        self._cancel = cancel
+
+    def _on_sigint(self, _signum: int, frame: Any) -> None:
+        if not self._open:
+            return
+        if self._depth == 0:
+            self._pending = True
+        elif self._cancel is not None and not self.cancelled and not _in_main(frame):
+            self.cancelled = True
+            self._cancel()
+        else:
+            raise KeyboardInterrupt
+
+
+def _in_main(frame: Any) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "__main__":
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,159 @@
+"""The text of a cell: append-only files that outlive any death of this process.
+
+    print ──▶ CellStream ──▶ the owner's Spool ──┬─▶ out, err      the text
+    os.write(1), C, children ──▶ descriptors 1, 2┘   order         marks: lengths of both, and which stream goes on
+
+A mark is written before a Python-level write that switches streams, and before one that finds the other stream longer than the
+last mark says (somebody wrote below Python). Between two marks the stream that the first one names comes first.
+"""
+
+import contextvars
+import ctypes
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from wool_jupyter.wire.text import ERR, MARK, NAMES, ORDER, OUT, PAIR
+
+_owner: "contextvars.ContextVar[Spool | None]" = contextvars.ContextVar("wool_spool", default=None)
+_WRITE_FLAGS = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
+
+
+class Spool:
+    """Opens the files of one cell on construction. They are closed when the last thread of the cell lets go of it."""
+
+    def __init__(self, directory: str) -> None:
+        self._files = [io.FileIO(os.open(f"{directory}/{name}", _WRITE_FLAGS, 0o600), "w") for name in (*NAMES, ORDER)]
+        self._fds = [file.fileno() for file in self._files]
+        self._marked: PAIR = (0, 0)
+        self._goes_on = OUT
+        self.lock = threading.RLock()  # re-entrant: a signal handler may print while a print is under way
+
+    def descriptor(self, stream: int) -> int:
+        return self._fds[stream]
+
+    def write(self, stream: int, text: str) -> None:
+        data = memoryview(text.encode(errors="backslashreplace"))
+        with self.lock:
+            other = 1 - stream
+            if self._goes_on != stream or os.lseek(self._fds[other], 0, os.SEEK_END) != self._marked[other]:
+                self._marked = self.lengths()
+                self._goes_on = stream
+                os.write(self._fds[2], MARK.pack(*self._marked, stream))
+            while data:
+                data = data[os.write(self._fds[stream], data) :]
+
+    def lengths(self) -> PAIR:
+        return os.lseek(self._fds[OUT], 0, os.SEEK_END), os.lseek(self._fds[ERR], 0, os.SEEK_END)
+
+
+class CellStream(io.TextIOBase):
+    """`sys.stdout` or `sys.stderr` for the worker's whole life; the owner is looked up at every write, so that a handler made in
+    one cell prints under the cell that uses it."""
+
+    def __init__(self, capture: "Capture", stream: int) -> None:
+        self._capture, self._stream = capture, stream
+        self.name = f"<{NAMES[stream]}>"
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "UTF-8"
+
+    @property
+    def errors(self) -> str:  # type: ignore[override]
+        return "backslashreplace"
+
+    def write(self, text: str, /) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text)}")
+        owner = self._capture.owner()
+        if owner is None:
+            os.write(self.fileno(), text.encode(errors=self.errors))  # the worker's log
+        else:
+            owner.write(self._stream, text)
+        return len(text)
+
+    def fileno(self) -> int:
+        return self._stream + 1
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Not closed: the next cell prints through it too."""
+
+
+class Capture:
+    """Leads everything that this process prints into the spool of the cell that it belongs to."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None)
+        self._running: Spool | None = None
+        self.stdout, self.stderr = CellStream(self, OUT), CellStream(self, ERR)
+
+    def install(self) -> None:
+        """Once per process. `sys.__stdout__` stays what it is: a writer on descriptor 1."""
+        for stream in (sys.__stdout__, sys.__stderr__):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(line_buffering=True, errors="backslashreplace")
+        sys.stdout, sys.stderr = self.stdout, self.stderr
+        _inherit_owner(self.owner)
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def owner(self) -> Spool | None:
+        """The caller's cell: its context's, else its thread's, else the running one; None before the first."""
+        return _owner.get() or getattr(threading.current_thread(), "_wool_spool", None) or self._running
+
+    def begin(self, spool: Spool) -> None:
+        """Text of the cell before that is still in C's or Python's buffers goes to that cell."""
+        self.flush()
+        for stream in (OUT, ERR):
+            os.dup2(spool.descriptor(stream), stream + 1)
+        self._running = spool
+
+    def flush(self) -> None:
+        for stream in (sys.__stdout__, sys.__stderr__):
+            if stream is not None and not stream.closed:
+                stream.flush()
+        self._libc.fflush(None)  # printf in C code: fully buffered on a file
+
+    def _after_fork(self) -> None:
+        """Another thread of the parent may have held the lock."""
+        if self._running is not None:
+            self._running.lock = threading.RLock()
+
+
+def own(spool: Spool) -> None:
+    """Call in the cell's own context."""
+    _owner.set(spool)
+
+
+def _inherit_owner(owner: Callable[[], Spool | None]) -> None:
+    """A thread belongs to the cell that started it, a pool's job to the cell that submitted it. Threads do not inherit contexts
+    before Python 3.14."""
+    start, submit = threading.Thread.start, ThreadPoolExecutor.submit
+
+    def start_owned(self: threading.Thread) -> None:
+        self._wool_spool = owner()  # type: ignore[attr-defined]
+        start(self)
+
+    def submit_owned(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return submit(self, _run_as, owner(), fn, args, kwargs)
+
+    threading.Thread.start = start_owned  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = submit_owned  # type: ignore[method-assign, assignment]
+
+
+def _run_as(spool: Spool | None, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    token = _owner.set(spool)
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        _owner.reset(token)
