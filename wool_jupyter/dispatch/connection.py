@@ -3,14 +3,12 @@
 import asyncio
 import itertools
 
-import grpc.aio
-
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.errors import NotReached, WorkerDied, WorkerRefused
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import METHOD, OPTIONS, SERVICE
+from wool_jupyter.wire.transport import METHOD, OPTIONS, SERVICE, grpc
 
 
 class WorkerConnection:

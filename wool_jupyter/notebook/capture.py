@@ -63,7 +63,7 @@ class Capture:
     whole_namespace: bool
 
 
-def analyze(source: str, flags: int = 0) -> Capture:
+def analyze(source: str, flags: int = 0, *, filename: str = "<cell>") -> Capture:
     """`source` is Python: `shell.transform_cell` has been applied. `flags` may hold the shell's `__future__` flags.
 
     Raises SyntaxError as `compile` would.
@@ -71,9 +71,9 @@ def analyze(source: str, flags: int = 0) -> Capture:
     flags = flags & _FUTURE_FLAGS | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the worker compiles the cell too, and warns
-        tree = compile(source, "<cell>", "exec", flags=flags | ast.PyCF_ONLY_AST, dont_inherit=True)
+        tree = compile(source, filename, "exec", flags=flags | ast.PyCF_ONLY_AST, dont_inherit=True)
         assert isinstance(tree, ast.Module)
-        whole = compile(tree, "<cell>", "exec", flags=flags, dont_inherit=True)
+        whole = compile(tree, filename, "exec", flags=flags, dont_inherit=True)
         flow = _Flow(flags | whole.co_flags & _FUTURE_FLAGS)
         flow.block(tree.body, frozenset(), where=_Where())
     return flow.found.frozen()

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 from wool_jupyter.errors import CannotLoad, WoolError
-from wool_jupyter.notebook import exchange, tracebacks
+from wool_jupyter.notebook import exchange, figures, tracebacks
 from wool_jupyter.notebook.capture import analyze
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from IPython.core.interactiveshell import InteractiveShell
+
+    from wool_jupyter.wire.standins import Kept
 
 T = TypeVar("T")
 
@@ -59,7 +62,7 @@ class _CellJob:
 
     def run(self, body: str) -> Any:
         source = prepare_source(self._shell, body)
-        capture = analyze(source.source, self._shell.compile.flags)
+        capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
         shipment = exchange.Shipment(self._shell.user_ns, capture)
         pool = self._started_pool()
         with self._runtime.call_directories() as places, self._presses:
@@ -78,7 +81,7 @@ class _CellJob:
     def _request(
         self, body: str, source: CellSource, shipment: exchange.Shipment, places: tuple[str, ...]
     ) -> cells.CellRequest:
-        self._ambient = Ambient.here()
+        self._ambient, self._number = Ambient.here(), source.number
         return cells.CellRequest(
             source=body,
             transformed=source.source,
@@ -88,13 +91,15 @@ class _CellJob:
             places=places,
             names=shipment.names(places=places, cell_numbers=self._shell.compile._filename_map),
             ambient=pickle.dumps(self._ambient),
+            release=self._runtime.handles.released(),
         )
 
     def _run_on(
         self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, shipment: exchange.Shipment
     ) -> Any:
         call = self._wait(
-            self._runtime.bridge.enter(pool.run("cell", cells.encode(request))), self._give_up_when_pressed
+            self._runtime.bridge.enter(pool.run("cell", cells.encode(request), only=shipment.worker())),
+            self._give_up_when_pressed,
         )
         try:
             outcome = self._events(pool, call, text)
@@ -103,7 +108,7 @@ class _CellJob:
             self._runtime.bridge.enter(call.close())
         if isinstance(outcome, cells.Refused):
             raise CannotLoad(outcome.reason)
-        return self._finish(outcome, shipment)
+        return self._finish(outcome, shipment, call.worker.uid)
 
     # While it runs.
 
@@ -178,21 +183,30 @@ class _CellJob:
 
     # When it has ended. An interrupt is held back: half of the names would be worse than either.
 
-    def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment) -> Any:
+    def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, worker: UUID) -> Any:
         pickle.loads(outcome.ambient).follow(self._ambient)
         arrived = exchange.load(outcome.reply, shipment)
+        figures.ready()
         for notice in exchange.come_home(arrived, shipment, deleted=outcome.deleted):
             _notice(notice)
-        for name, kind, why in outcome.kept:
-            _notice(f"`{name}` ({kind}) stays on the worker, it can't be shipped: {why}")
+        last_value = arrived.value
+        handles: dict[str, Kept] = {}
+        for name, key, kind, why in outcome.kept:
+            kept = handles.setdefault(
+                key, self._runtime.handles.make(key, worker, name=name or "_", kind=kind, cell=self._number)
+            )
+            if name:
+                shipment.namespace[name] = kept
+                _notice(f"`{name}` ({kind}) stays on its worker, where the next %%wool cell that reads it runs: {why}")
+            else:
+                last_value = kept
+                kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)
         for payload in pickle.loads(outcome.payload):
             self._shell.payload_manager.write_payload(payload)
         self._show_late()
         if arrived.error is not None:
             raise arrived.error
-        if outcome.bundle is not None:
-            return _Bundle(*_loaded(outcome.bundle))
-        return arrived.value
+        return last_value
 
     def _show_late(self) -> None:
         """A plain cell shows its result or error before the figures that were left open."""
@@ -243,27 +257,23 @@ class _Presses:
                 signal.signal(signal.SIGINT, counting)
 
 
-class _Bundle:
-    """A last value that can't travel, as its worker shows it."""
-
-    def __init__(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
-        self._data, self._metadata = data, metadata
-
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self._data, self._metadata
-
-    def __repr__(self) -> str:
-        return str(self._data.get("text/plain", ""))
-
-
 def _loaded(parcel: buffers.Parcel) -> Any:
     stream, out_of_band = buffers.unpack(parcel)
     return pickle.loads(stream, buffers=out_of_band)
 
 
+_SWITCHES = 100  # flushed per batch: each costs a message of its own
+
+
 def _show_text(parts: Iterator[tuple[str, str]]) -> None:
+    """ipykernel gathers each stream for 0.2 s, which would swap them: the one that is left is flushed."""
+    before, switches = "", 0
     for name, text in parts:
+        if before and name != before and switches < _SWITCHES:
+            getattr(sys, before).flush()
+            switches += 1
         getattr(sys, name).write(text)
+        before = name
 
 
 def _notice(text: str) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 from wool_jupyter.discovery import root
 from wool_jupyter.errors import NoUsableRoot, StartFailed, WoolError
 from wool_jupyter.notebook.bridge import Bridge
+from wool_jupyter.notebook.handles import Handles
+from wool_jupyter.nursery.sweep import sweep
 from wool_jupyter.pool.worker_pool import WorkerPool
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
 
@@ -29,6 +31,7 @@ class Runtime:
         self._bridge: Bridge | None = None
         self._pool: WorkerPool | None = None
         self._directories: list[Path] = []
+        self.handles = Handles()
         self._calls = itertools.count(1)
         atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._disown)
@@ -60,6 +63,8 @@ class Runtime:
                 self._pool = outcome.result()
             except BaseException:
                 outcome.cancel()
+                for directory in self._directories:  # if the nursery has not come up, nobody else sweeps them
+                    sweep(directory)
                 raise
             return self._pool, True
 

@@ -153,7 +153,7 @@ class Nursery:
         finally:
             self._kill()
             await self._close()
-        await asyncio.to_thread(self._sweep)
+        self._sweep()  # mostly done by the nursery; no thread can be started for it when the interpreter exits
 
     def disown(self) -> None:
         """For a forked child of the kernel: closes what it inherited and leaves the nursery and its workers alone.

@@ -18,7 +18,7 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.balance.sticky import Sticky
 from wool_jupyter.dispatch.connection import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import NoWorkersAvailable, StartFailed, WorkerDied
+from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WorkerDied
 from wool_jupyter.nursery.client import Child, Nursery
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import WorkerMetadata
@@ -100,17 +100,21 @@ class WorkerPool:
             WorkerSnapshot(uid, m.metadata.pid, bool(loads.get(uid)), m.started) for uid, m in self._members.items()
         ]
 
-    async def run(self, routine: str, body: bytes) -> "PoolCall":
+    async def run(self, routine: str, body: bytes, *, only: UUID | None = None) -> "PoolCall":
         """Waits for a free main thread, as long as workers are there or on their way, and returns once a worker has taken it.
-        `StartFailed` when none can be started."""
+        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone."""
         while True:
             if not self._slots.free and len(self._members) + self._starting < self._most:
                 self._begin_worker()
             await self._slots.take()
             try:
-                call = await self._proxy.dispatch(routine, body)
+                call = await self._proxy.dispatch(routine, body, only=only)
             except NoWorkersAvailable:
                 self._slots.add()  # its worker has just left, or does not answer any more
+                if only is not None:
+                    raise KeptOnWorker(
+                        "the worker that kept a value of this cell is gone: run the cell again that made it"
+                    ) from None
                 await self._end_broken()
                 continue
             except BaseException:

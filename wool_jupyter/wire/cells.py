@@ -28,6 +28,7 @@ class CellRequest(msgspec.Struct, frozen=True):
     places: tuple[str, ...]  # for large buffers, in order of preference
     names: Names
     ambient: bytes  # pickled Ambient: process state that follows the kernel
+    release: tuple[str, ...]  # keys of kept objects that nobody refers to any more
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -55,7 +56,9 @@ class Outcome(_Event, frozen=True, tag="outcome"):
 
     reply: Parcel
     deleted: tuple[str, ...]
-    kept: tuple[tuple[str, str, str], ...]  # name, type, why: results that stay on the worker
+    kept: tuple[
+        tuple[str, str, str, str], ...
+    ]  # name ("" is the last value), key, type, why: results that stay on the worker
     ambient: bytes  # pickled Ambient after the cell
     payload: bytes  # pickled list of IPython payloads (pager, set_next_input)
     bundle: Parcel | None  # pickled (data, metadata) of a last value that can't travel

@@ -15,10 +15,10 @@ _ids: "weakref.WeakKeyDictionary[type, str]" = weakref.WeakKeyDictionary()
 _classes: "weakref.WeakValueDictionary[str, type]" = weakref.WeakValueDictionary()
 _without_state: set[str] = set()  # made by a description whose state has not arrived yet
 
-# Written by the interpreter, never by a user.
+# Written by the interpreter and by copyreg, never by a user.
 _INTERPRETERS = frozenset(
     "__dict__ __weakref__ __module__ __qualname__ _abc_impl __abstractmethods__ __firstlineno__ __static_attributes__ "
-    "__annotate_func__ __annotations_cache__".split()
+    "__annotate_func__ __annotations_cache__ __slotnames__".split()
 )
 
 

@@ -230,8 +230,8 @@ def _without_runner(entries: list[TracebackType]) -> list[TracebackType]:
     if first is None:
         return [entry for entry in entries if not is_ours(entry.tb_frame)]
     if any(is_ours(entry.tb_frame) or is_ipython(entry.tb_frame) for entry in entries[:first]):
-        return entries[first:]
-    return entries  # caught inside a library that had called back into the notebook
+        entries = entries[first:]  # else caught inside a library that had called back into the notebook
+    return [entry for entry in entries if not is_ours(entry.tb_frame)]  # `input` and its like lead back to us
 
 
 def is_ours(frame: FrameType) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wool_jupyter.wire import pickling, rebuilding
+from wool_jupyter.wire.reduction import Reduction, can_refill, rebuilt, reduction_of, refill, set_state
 
 Contents = dict[str, tuple[list[int], list[Any]]]
 
@@ -23,55 +24,17 @@ _WITHOUT_CONTENT = (
 )  # fmt: skip
 
 
-class _Moved:
-    """Carries a whole object past the pickler's numbers: it reduces as the object does, under another identity."""
-
-    def __init__(self, reduction: tuple[Any, ...]) -> None:
-        self._reduction = reduction
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._reduction
-
-
-def _new_object(cls: type, *args: Any) -> Any:
-    return cls.__new__(cls, *args)
-
-
-def _new_object_ex(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return cls.__new__(cls, *args, **kwargs)
-
-
-# The C pickler checks that the object it reduces has the class that these two are given.
-_UNCHECKED = {getattr(copyreg, "__newobj__"): _new_object, getattr(copyreg, "__newobj_ex__"): _new_object_ex}  # noqa: B009
-
-
-def _reduction(obj: Any) -> tuple[Any, ...]:
-    by_table = copyreg.dispatch_table.get(type(obj)) or pickling.NotebookPickler.dispatch_table.get(type(obj))
-    made = by_table(obj) if by_table else obj.__reduce_ex__(pickling.PROTOCOL)
-    if isinstance(made, str):
-        raise pickle.PicklingError(f"{made} is pickled by name")
-    maker, *rest = made
-    return _UNCHECKED.get(maker, maker), *rest
-
-
-def _state(obj: Any) -> Any:
-    reduction = _reduction(obj)
-    state = reduction[2] if len(reduction) > 2 else None
-    return dict(state) if type(state) is dict else state
-
-
 CONTENT: dict[str, Callable[[Any], Any]] = {
     "list": list.copy,
     "dict": dict.copy,
     "set": set.copy,
     "bytearray": bytes,
     "instance": lambda o: dict(vars(o)),
-    "stateful": _state,
     "array": lambda a: a.view(),
     "frame": lambda f: f.copy(deep=False),
     "cell": rebuilding.cell_state,
     "function": lambda f: (f.__code__, rebuilding.function_state(f)),
-    "replacement": lambda o: _Moved(_reduction(o)),
+    "reduced": reduction_of,
 }
 
 
@@ -94,18 +57,13 @@ def kind_of(t: type) -> str | None:
     if not pickling.has_plain_reduction(t):
         return None
     if _is_its_dict(t):
-        return (
-            "instance"
-            if all(getattr(t, hook, None) is getattr(object, hook, None) for hook in _STATE_HOOKS)
-            else "stateful"
-        )
+        return "instance"
     if t.__module__ != "__main__" and t.__hash__ not in (None, object.__hash__):
         return None  # hashed by value: datetime, Decimal, Path ... are not changed, by convention
-    return "replacement"
+    return "reduced"
 
 
-_REDUCE_HOOKS = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__")
-_STATE_HOOKS = ("__getstate__", "__setstate__")
+_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
 
 
 class _Plain:
@@ -113,11 +71,11 @@ class _Plain:
 
 
 def _is_its_dict(t: type) -> bool:
-    """A Python class whose objects are nothing but their `__dict__`, whatever they make of it when pickled."""
+    """A Python class whose objects are nothing but their `__dict__`, pickled the default way."""
     same_layout = t.__basicsize__ == _Plain.__basicsize__ and t.__itemsize__ == 0
     slotted = any("__slots__" in vars(c) and vars(c)["__slots__"] for c in t.__mro__)
     by_hook = t in copyreg.dispatch_table or t in pickling.NotebookPickler.dispatch_table
-    default = all(getattr(t, hook, None) is getattr(object, hook, None) for hook in _REDUCE_HOOKS)
+    default = all(getattr(t, hook, None) is getattr(object, hook, None) for hook in _HOOKS)
     return same_layout and not slotted and not by_hook and default
 
 
@@ -132,25 +90,32 @@ class Patch:
             for name, part in contents
             for kind, (numbers, bodies) in part.items()
             for number, content in zip(numbers, bodies, strict=True)
+            # A small buffer travels as a bytearray; here it is part of the object that exported it.
+            if type(originals[number]) is not pickle.PickleBuffer
         ]
         # Replacements first, since containers need to know them; instances last, since a `__dict__` may have a number of its own
         # that is out of date by now.
         for kind, original, content, name in flat:
-            if kind == "replacement" or (kind == "array" and not self._fits(original, content)):
-                self.replaced[id(original)] = original, content
+            replacement = self._replacement(kind, original, content)
+            if replacement is not None:
+                self.replaced[id(original)] = original, replacement
                 self.inside[id(original)] = name
-        for kind, original, content, _ in sorted(flat, key=lambda entry: entry[0] in ("instance", "stateful")):
+        for kind, original, content, _ in sorted(flat, key=lambda entry: entry[0] in ("instance", "reduced")):
             if id(original) not in self.replaced:
                 getattr(self, f"_{kind}")(original, content)
+
+    def _replacement(self, kind: str, original: Any, content: Any) -> Any:
+        """None: it can be filled in place."""
+        if kind == "array":
+            return None if _fits(original, content) else content
+        if kind == "reduced" and content is not None:
+            refillable = isinstance(original, dict | list | set) or can_refill(original, content)
+            return None if refillable else rebuilt(content)
+        return None
 
     def current(self, obj: Any) -> Any:
         found = self.replaced.get(id(obj))
         return obj if found is None else found[1]
-
-    @staticmethod
-    def _fits(original: Any, new: Any) -> bool:
-        same = original.dtype == new.dtype and original.shape == new.shape
-        return same and bool(original.flags.writeable)
 
     def _list(self, original: list[Any], new: list[Any]) -> None:
         original[:] = map(self.current, new) if self.replaced else new
@@ -172,19 +137,23 @@ class Patch:
     def _instance(self, original: Any, state: dict[str, Any]) -> None:
         self._dict(vars(original), state)
 
-    def _stateful(self, original: Any, state: Any) -> None:
-        """As unpickling would set it up, in the object that is there."""
-        before = dict(vars(original))
-        vars(original).clear()
-        try:
-            if hasattr(original, "__setstate__"):
-                original.__setstate__(state)
-            elif state is not None:
-                vars(original).update(state)
-        except BaseException:
-            vars(original).clear()
-            vars(original).update(before)
-            raise
+    def _reduced(self, original: Any, content: Reduction | None) -> None:
+        if content is None:
+            return
+        if isinstance(original, dict | list | set) and not can_refill(
+            original, content
+        ):  # Counter is made from its contents
+            fresh = rebuilt(content)
+            original.clear()
+            original.extend(fresh) if isinstance(original, list) else original.update(fresh)
+            content = content._replace(items=None, pairs=None)
+            set_state(original, content)
+        elif self.replaced:
+            items = None if content.items is None else [self.current(item) for item in content.items]
+            pairs = None if content.pairs is None else [(key, self.current(value)) for key, value in content.pairs]
+            refill(original, content._replace(items=items, pairs=pairs))
+        else:
+            refill(original, content)
 
     def _array(self, original: Any, new: Any) -> None:
         original[...] = new
@@ -199,3 +168,7 @@ class Patch:
     def _function(self, original: types.FunctionType, content: tuple[types.CodeType, rebuilding.FunctionState]) -> None:
         original.__code__, state = content
         rebuilding.set_function_state(original, state)
+
+
+def _fits(original: Any, new: Any) -> bool:
+    return bool(original.dtype == new.dtype and original.shape == new.shape and original.flags.writeable)

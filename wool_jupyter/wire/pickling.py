@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import cloudpickle
 
-from wool_jupyter.wire import classes, code_names, exceptions, rebuilding
+from wool_jupyter.wire import classes, code_names, exceptions, rebuilding, standins
 
 PROTOCOL = 5
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
@@ -49,6 +49,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.whole_namespace = False
         self.files: set[str] = set()  # code objects' file names
         self.described: dict[str, type] = {}
+        self.kept: list[standins.Kept] = []  # what only one worker has
         self.root: object = None  # the value that is being dumped; set by the caller
         self._reducers: dict[type, Reducer | None] = {}  # not a cache of the process: it would hold notebook classes
 
@@ -82,6 +83,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
             maker, args = classes.skeleton, args[:4]
         else:  # the enum's maker: cloudpickle's own id of the class would undo ours
             args = (*args[:-2], None, None)
+        attributes.pop("__slotnames__", None)  # copyreg's cache
         attributes.pop("__firstlineno__", None)
         return classes.make_class, (ident, maker, args), attributes, None, None, classes.set_class_state
 
@@ -150,6 +152,10 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
             getattr(self, gathered).update(getattr(inner, gathered))
         self.whole_namespace |= inner.whole_namespace
 
+    def _kept(self, kept: standins.Kept) -> Any:
+        self.kept.append(kept)
+        return standins.kept_object, (kept.key,)
+
     def _lock(self, lock: Any) -> Any:
         """A lock inside an object is that object's business and travels as a new one, as most `__setstate__`s do it."""
         if lock is self.root or not lock.acquire(blocking=False):
@@ -188,20 +194,23 @@ class _LeafPickler(NotebookPickler):
 
 
 class ReturnPickler(NotebookPickler):
-    """On the way back: objects that came from the kernel go as their number, and arrive as the kernel's originals."""
+    """On the way back: objects that came from the kernel go as their number, and arrive as the kernel's originals.
+
+    `numbers` maps `id(obj)` to what is sent in the object's place.
+    """
 
     def __init__(
         self,
         file: IO[bytes],
         buffer_callback: Callable[[pickle.PickleBuffer], Any],
         *,
-        numbers: Mapping[int, int],
-        known_classes: Container[str],
+        numbers: Mapping[int, int] | Mapping[int, str],
+        known_classes: Container[str] = (),
     ) -> None:
         super().__init__(file, buffer_callback, known_classes=known_classes)
         self._numbers = numbers
 
-    def persistent_id(self, obj: Any) -> int | None:
+    def persistent_id(self, obj: Any) -> int | str | None:
         return self._numbers.get(id(obj))
 
 
@@ -226,6 +235,7 @@ _BY_TYPE: dict[type, Reducer] = {
     functools.cached_property: NotebookPickler._cached_property,
     io.TextIOWrapper: NotebookPickler._refuse,
     memoryview: NotebookPickler._refuse,
+    standins.Kept: NotebookPickler._kept,
     _LOCK: NotebookPickler._lock,
     _RLOCK: NotebookPickler._lock,
 }

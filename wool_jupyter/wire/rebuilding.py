@@ -6,9 +6,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
-from typing import Any, NoReturn
-
-from wool_jupyter.errors import StaysInKernel
+from typing import Any
 
 FunctionState = tuple[
     str, str, str, str | None, tuple[Any, ...] | None, dict[str, Any] | None, dict[str, Any], dict[str, Any]
@@ -106,36 +104,3 @@ def make_newtype(name: str, supertype: Any, module: str) -> Any:
 
 def make_lock(reentrant: bool) -> Any:
     return threading.RLock() if reentrant else threading.Lock()
-
-
-class Absent:
-    """Stands on a worker for a value that stays in the kernel: it may be handed around, any use raises `StaysInKernel`."""
-
-    __slots__ = ("_text",)
-    _text: str
-
-    def __init__(self, text: str) -> None:
-        object.__setattr__(self, "_text", text)
-
-    def __repr__(self) -> str:
-        return f"<{self._text}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Absent, (object.__getattribute__(self, "_text"),)
-
-
-def _refusal(name: str) -> Callable[..., NoReturn]:
-    def refuse(self: Absent, *args: Any, **_: Any) -> NoReturn:
-        if name in ("__getattr__", "__setattr__") and args[0].startswith("__"):
-            raise AttributeError(args[0])
-        raise StaysInKernel(object.__getattribute__(self, "_text"))
-
-    refuse.__name__ = name
-    return refuse
-
-
-for _name in (
-    "getattr setattr call enter exit iter next len contains getitem setitem delitem bool int float index add radd sub rsub "
-    "mul rmul truediv lt gt le ge await aenter aiter"
-).split():
-    setattr(Absent, f"__{_name}__", _refusal(f"__{_name}__"))

@@ -1,4 +1,23 @@
-"""What both ends of a gRPC connection must agree on."""
+"""gRPC as both ends import it, and what they must agree on."""
+
+import os
+
+_FORK_SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
+
+# gRPC reads this when it starts. Its handlers for forks log noise when a notebook forks (`!cmd`, multiprocessing) and end children
+# that leave by `sys.exit` with a SIGSEGV (1.85). Set for that moment only: the environment is the user's.
+_before = os.environ.get(_FORK_SUPPORT)
+os.environ[_FORK_SUPPORT] = "0"
+import grpc  # noqa: E402
+import grpc.aio  # noqa: E402
+
+grpc.aio.init_grpc_aio()
+if _before is None:
+    del os.environ[_FORK_SUPPORT]
+else:
+    os.environ[_FORK_SUPPORT] = _before
+
+__all__ = ["METHOD", "OPTIONS", "SERVICE", "grpc"]
 
 SERVICE = "wool.Worker"
 METHOD = "session"

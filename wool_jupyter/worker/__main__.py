@@ -13,8 +13,6 @@ import sys
 import threading
 from pathlib import Path
 
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # before grpc is imported: a fork in a cell would log noise
-
 from wool_jupyter import host
 from wool_jupyter.wire.credentials import read_token
 from wool_jupyter.worker.cell.routine import cell_routine

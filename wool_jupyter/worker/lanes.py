@@ -60,4 +60,6 @@ def _resolve(done: "asyncio.Future[Any]", value: Any, error: BaseException | Non
     if error is None:
         done.set_result(value)
     else:
-        done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+        # A future refuses StopIteration, and the loop stops at a SystemExit or KeyboardInterrupt.
+        fits = isinstance(error, Exception) and not isinstance(error, StopIteration)
+        done.set_exception(error if fits else RuntimeError(repr(error)))

@@ -6,12 +6,10 @@ import hmac
 from collections.abc import Mapping
 from typing import Any
 
-import grpc.aio
-
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import METHOD, OPTIONS, SERVICE
+from wool_jupyter.wire.transport import METHOD, OPTIONS, SERVICE, grpc
 from wool_jupyter.worker.session import Routine, Session
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import xxhash
 
 from wool_jupyter.errors import CannotLoad
-from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding
+from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding, standins
 from wool_jupyter.wire.cells import Names
 
 _SMALL_BYTES = 1 << 20  # up to here the baseline is dumped anew: exact where interning or set order make other bytes
@@ -53,6 +53,7 @@ class Arrival:
         self._kinds[_Gone] = None
         identified = {t for t in met if not issubclass(t, _BY_VALUE) and not t.__module__.startswith("numpy.dtypes")}
         self.numbers = {id(o): n for n, o in self._objects.items() if type(o) in identified and _is_ours(o)}
+        self._kept = {ident: key for ident, key in standins.keys_by_id().items() if ident in self.numbers}
         position = {id(o): n for n, o in self._objects.items()}
         self._ends = [position[id(root)] for root in self._roots]
         loaded = [o for o in self._objects.values() if isinstance(o, type) and o.__module__ == "__main__"]
@@ -81,12 +82,14 @@ class Arrival:
         for k, (_, length, _) in enumerate(self._names.segments):
             arrived = self._stream[at : at + length]
             at += length
-            before.append(self._dump(k)[0] if length < _SMALL_BYTES or sets else arrived)
+            before.append(self._dump(k)[0] if length < _SMALL_BYTES or sets or self._kept else arrived)
         return before
 
     def _dump(self, k: int) -> tuple[bytes, list[memoryview]]:
         file, out_of_band = io.BytesIO(), buffers.OutOfBand()
         pickler = pickling.NotebookPickler(file, out_of_band)
+        if self._kept:  # an object that does not pickle must not be tried
+            pickler = pickling.ReturnPickler(file, out_of_band, numbers=self._kept)
         start = self._first(k)
         if start:
             memo = {id(self._objects[n]): (n, self._objects[n]) for n in range(start)}
@@ -119,17 +122,32 @@ class Arrival:
 
     def contents(self, k: int) -> patching.Contents:
         found: patching.Contents = {}
+        parts = self._parts_of_others()
         for n in range(self._first(k), self._ends[k] + 1):
             obj = self._objects[n]
             if obj is self._roots[k]:
                 continue
             kind = self._kinds[type(obj)] if type(obj) in self._kinds else patching.kind_of(type(obj))
-            if kind is None or not _is_ours(obj) or (kind == "array" and self._is_untouched(obj)):
+            if (
+                kind is None
+                or id(obj) in self._kept
+                or id(obj) in parts
+                or not _is_ours(obj)
+                or (kind == "array" and self._is_untouched(obj))
+            ):
                 continue
             numbers, bodies = found.setdefault(kind, ([], []))
             numbers.append(n)
             bodies.append(patching.CONTENT[kind](obj))
         return found
+
+    def _parts_of_others(self) -> set[int]:
+        """Dicts that are an object's `__dict__` or a copied function's globals here, and there belonged to the pickling alone:
+        a `__setstate__` may keep the dict that it is given, cloudpickle makes one for each function that it copies."""
+        with_state = [t for t, kind in self._kinds.items() if kind in ("instance", "reduced")]
+        parts = {id(o.__globals__) for o in self._objects.values() if isinstance(o, types.FunctionType)}
+        parts.update(id(o.__dict__) for o in self._objects.values() if type(o) in with_state and hasattr(o, "__dict__"))
+        return parts
 
     def _is_untouched(self, array: Any) -> bool:
         if array.dtype.hasobject or not (array.flags.c_contiguous or array.flags.f_contiguous):

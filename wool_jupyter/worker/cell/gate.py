@@ -6,6 +6,7 @@ nothing.
 """
 
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -52,16 +53,17 @@ class Gate:
             return
         if self._depth == 0:
             self._pending = True
-        elif self._cancel is not None and not self.cancelled and not _in_main(frame):
+        elif self._cancel is not None and not self.cancelled and not _in_cell(frame):
             self.cancelled = True
             self._cancel()
         else:
             raise KeyboardInterrupt
 
 
-def _in_main(frame: Any) -> bool:
+def _in_cell(frame: Any) -> bool:
+    cell = vars(sys.modules["__main__"])  # by identity: the worker's own first module has that name, too
     while frame is not None:
-        if frame.f_globals.get("__name__") == "__main__":
+        if frame.f_globals is cell:
             return True
         frame = frame.f_back
     return False

@@ -21,8 +21,9 @@ class Reply:
     stream: bytes
     buffers: list[memoryview]
     deleted: list[str]
-    kept: dict[str, tuple[Any, str]] = field(default_factory=dict)  # name -> the object, and why it stays
-    value_travels: bool = True
+    kept: dict[str, tuple[Any, str]] = field(
+        default_factory=dict
+    )  # name -> the object, and why it stays; "" is the last value
 
 
 @dataclass
@@ -84,7 +85,6 @@ def pack(
         if name not in bound
     }
     parts = _Parts(arrival, changed, bound, value=value, error=error)
-    value_travels = True
     while True:
         try:
             stream, out_of_band = _dump(parts, arrival)
@@ -98,13 +98,13 @@ def pack(
                 continue
             parts.drop(failed.key)
             if kind == "value":
-                value_travels = False
+                kept[""] = value, why
             elif kind == "contents":
                 kept[name] = arrival.values[name], why
             elif kind == "name":
                 kept[name] = bound[name], why
         else:
-            return Reply(stream, out_of_band, deleted, kept, value_travels)
+            return Reply(stream, out_of_band, deleted, kept)
 
 
 def _dump(parts: _Parts, arrival: Arrival) -> tuple[bytes, list[memoryview]]:

@@ -2,13 +2,14 @@
 
 import contextvars
 import io
+import itertools
 import pickle
 import queue
 from collections.abc import Callable
 from typing import Any
 
 from wool_jupyter.errors import CannotLoad
-from wool_jupyter.wire import buffers, cells, classes, pickling
+from wool_jupyter.wire import buffers, cells, classes, pickling, standins
 from wool_jupyter.wire.ambient import Ambient
 from wool_jupyter.worker.cell import changes, outcome, spool
 from wool_jupyter.worker.cell.gate import Gate
@@ -30,6 +31,7 @@ class CellRunner:
         self._request: cells.CellRequest | None = None
         self._spool: spool.Spool | None = None
         self._serial = 0
+        self._keys = itertools.count(1)
         self._late = False
 
     def install(self) -> None:
@@ -58,6 +60,8 @@ class CellRunner:
     def _run(self, request: cells.CellRequest) -> cells.Event:
         spool.own(self._current_spool())
         pickle.loads(request.ambient).follow(Ambient.here())
+        for key in request.release:
+            standins.release(key)
         classes.forget()
         module = enter_new_main()
         changes.register_sources(pickle.loads(request.names.sources), self._shell.compile._filename_map)
@@ -85,18 +89,21 @@ class CellRunner:
         end: CellEnd,
     ) -> cells.Outcome:
         reply = outcome.pack(arrival, namespace, before, value=end.value, error=end.error)
-        bundle = None
-        if not reply.value_travels:
-            bundle = self._pack(self._shell.display_formatter.format(end.value))
+        bundle = self._pack(self._shell.display_formatter.format(end.value)) if "" in reply.kept else None
         return cells.Outcome(
             at=self._lengths(),
             reply=buffers.pack(reply.stream, reply.buffers, places=request.places, name="reply"),
             deleted=tuple(reply.deleted),
-            kept=tuple((name, type(kept).__name__, why) for name, (kept, why) in reply.kept.items()),
+            kept=tuple(self._keep(name, obj, why) for name, (obj, why) in reply.kept.items()),
             ambient=pickle.dumps(Ambient.here()),
             payload=pickle.dumps(end.payload),
             bundle=bundle,
         )
+
+    def _keep(self, name: str, obj: Any, why: str) -> tuple[str, str, str, str]:
+        key = standins.keys_by_id().get(id(obj)) or f"{next(self._keys)}-{name}"
+        standins.keep(key, obj)
+        return name, key, type(obj).__name__, why
 
     def _body_ended(self) -> None:
         self._late = True

@@ -20,7 +20,7 @@ from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.history import HistoryManager
-from IPython.core.interactiveshell import InteractiveShell, InteractiveShellABC
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell, InteractiveShellABC
 from traitlets import Any as AnyTrait
 from traitlets import Instance, Type
 from traitlets.config import Config
@@ -205,13 +205,9 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
             return self.gate.region(loop.run_until_complete, task)
         finally:
             self.gate.waits_in(None)
-            for clean_up in (
-                _cancel_all,
-                asyncio.AbstractEventLoop.shutdown_asyncgens,
-                asyncio.AbstractEventLoop.shutdown_default_executor,
-            ):
+            for clean_up in (_cancel_all, loop.shutdown_asyncgens, loop.shutdown_default_executor):
                 with contextlib.suppress(KeyboardInterrupt):
-                    self.gate.region(loop.run_until_complete, clean_up(loop))
+                    self.gate.region(loop.run_until_complete, clean_up())
             asyncio.set_event_loop(None)
             loop.close()
 
@@ -257,7 +253,8 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
 
     def forget(self) -> None:
         """Hold on to no object of the cell."""
-        self.last_value = self.last_execution_result = self.displayhook.exec_result = None
+        self.last_value = self.displayhook.exec_result = None
+        self.last_execution_result = ExecutionResult(None)  # not None: `%xdel` looks into it
         for name in ("last_type", "last_value", "last_traceback", "last_exc"):
             vars(sys).pop(name, None)
         for formatter in (self.InteractiveTB, self.SyntaxTB):
@@ -274,7 +271,7 @@ class CellLoop(asyncio.SelectorEventLoop):
     """A class of its own: nest_asyncio patches the class of a loop, and this one is not the side thread's."""
 
 
-async def _cancel_all(_loop: asyncio.AbstractEventLoop) -> None:
+async def _cancel_all() -> None:
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

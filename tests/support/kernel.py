@@ -1,0 +1,291 @@
+"""A real kernel on this interpreter, and what its cells show."""
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import zmq
+from ipykernel.kernelspec import get_kernel_dict
+from jupyter_client import KernelManager
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+
+TIMEOUT_S = 60
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+# Lives outside of `__main__`, so that it survives the reset that it makes.
+_RESET = """
+import os, sys, types
+_module = sys.modules["suite_reset"] = types.ModuleType("suite_reset")
+exec('''
+import logging, os, sys, warnings
+from IPython import get_ipython
+cwd, environment, path, argv = os.getcwd(), dict(os.environ), list(sys.path), list(sys.argv)
+filters, handlers = list(warnings.filters), list(logging.getLogger().handlers)
+
+def reset():
+    os.chdir(cwd)
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+    sys.path[:], sys.argv[:], warnings.filters[:] = path, argv, filters
+    logging.getLogger().handlers[:] = handlers
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        vars(sys).pop(name, None)
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
+    get_ipython().reset(new_session=True)
+''', vars(_module))
+del _module, os, sys, types
+"""
+
+
+def wool(body: str) -> str:
+    return "%%wool\n" + textwrap.dedent(body).lstrip("\n")
+
+
+def plain(body: str) -> str:
+    """The same cell without the magic, on the same lines."""
+    return "#\n" + textwrap.dedent(body).lstrip("\n")
+
+
+class CellFailed(AssertionError):
+    pass
+
+
+@dataclass(frozen=True)
+class Output:
+    """`kind`: stdout, stderr, display, update, result, clear or error."""
+
+    kind: str
+    text: str = ""  # of a stream, or the plain form of what is shown
+    data: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    transient: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CellError:
+    ename: str
+    evalue: str
+    traceback: str
+
+
+@dataclass
+class Result:
+    status: str = ""
+    outputs: list[Output] = field(default_factory=list)
+    error: CellError | None = None
+    payload: list[dict[str, Any]] = field(default_factory=list)
+    execution_count: int = 0
+
+    def text(self, *kinds: str) -> str:
+        return "".join(output.text for output in self.outputs if output.kind in kinds)
+
+    @property
+    def stdout(self) -> str:
+        return self.text("stdout")
+
+    @property
+    def stderr(self) -> str:
+        return self.text("stderr")
+
+    @property
+    def kinds(self) -> list[str]:
+        return [output.kind for output in self.outputs]
+
+    @property
+    def data(self) -> dict[str, Any] | None:
+        """Of the execution result."""
+        return next((output.data for output in self.outputs if output.kind == "result"), None)
+
+    @property
+    def value(self) -> str | None:
+        return None if self.data is None else self.data["text/plain"]
+
+    def as_seen(self) -> tuple[Any, ...]:
+        """All that a reader of the notebook sees, to be compared with that of another run."""
+        shown = [(o.kind, o.text, sorted(o.data), o.metadata) for o in self.outputs]
+        error = None if self.error is None else (self.error.ename, self.error.evalue, self.error.traceback)
+        return self.status, shown, error
+
+    def add(self, output: Output) -> None:
+        last = self.outputs[-1] if self.outputs else None
+        if last is not None and last.kind == output.kind and output.kind in ("stdout", "stderr"):
+            self.outputs[-1] = Output(output.kind, last.text + output.text)
+        else:
+            self.outputs.append(output)
+
+
+class Running:
+    """A cell that was sent. Its messages are taken in when somebody waits for them."""
+
+    def __init__(self, kernel: "Kernel", message: str, answers: Iterable[str]) -> None:
+        self._kernel = kernel
+        self._message = message
+        self._answers = list(answers)
+        self._idle = self._replied = False
+        self._result = Result()
+
+    def wait_for(self, text: str, timeout: float = TIMEOUT_S) -> Result:
+        """Until the cell has shown `text`."""
+        self._pump(lambda: text in "".join(output.text for output in self._result.outputs), timeout)
+        return self._result
+
+    def result(self, timeout: float = TIMEOUT_S) -> Result:
+        self._pump(lambda: self._idle and self._replied, timeout)
+        return self._result
+
+    def _pump(self, enough, timeout: float) -> None:
+        deadline = monotonic() + timeout
+        while not enough():
+            if self._idle and self._replied:
+                raise AssertionError(f"the cell has ended: {self._result}")
+            if monotonic() > deadline:
+                raise AssertionError(f"not within {timeout:g} s; so far {self._result}")
+            for channel, message in self._kernel.messages():
+                if message["parent_header"].get("msg_id") != self._message:
+                    self._kernel.strays.append(message)
+                else:
+                    getattr(self, f"_on_{channel}")(message["msg_type"], message["content"])
+
+    def _on_stdin(self, _kind: str, content: dict[str, Any]) -> None:
+        self._result.add(Output("stdin", content["prompt"], metadata={"password": content["password"]}))
+        if not self._answers:
+            raise AssertionError(f"the cell asked {content['prompt']!r}")
+        self._kernel.client.input(self._answers.pop(0))
+
+    def _on_shell(self, _kind: str, content: dict[str, Any]) -> None:
+        self._replied = True
+        self._result.status = content["status"]
+        self._result.payload = content.get("payload", [])
+        self._result.execution_count = content.get("execution_count", 0)
+
+    def _on_iopub(self, kind: str, content: dict[str, Any]) -> None:
+        result = self._result
+        match kind:
+            case "status":
+                self._idle |= content["execution_state"] == "idle"
+            case "stream":
+                result.add(Output(content["name"], content["text"]))
+            case "display_data" | "update_display_data" | "execute_result":
+                name = {"display_data": "display", "update_display_data": "update", "execute_result": "result"}[kind]
+                data = content["data"]
+                transient = content.get("transient", {})
+                result.add(Output(name, data.get("text/plain", ""), data, content["metadata"], transient))
+            case "clear_output":
+                result.add(Output("clear", metadata={"wait": content["wait"]}))
+            case "error":
+                traceback = _ANSI.sub("", "\n".join(content["traceback"]))
+                result.error = CellError(content["ename"], _ANSI.sub("", content["evalue"]), traceback)
+                result.add(Output("error"))
+
+
+class _ThisInterpreter(KernelSpecManager):
+    """Every kernel name means ipykernel on this very interpreter, whatever kernels the machine has registered."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        return KernelSpec(name=kernel_name, **get_kernel_dict())
+
+
+class Kernel:
+    """Started on construction; `shutdown` is idempotent."""
+
+    def __init__(self, **options: Any) -> None:
+        self.strays: list[dict[str, Any]] = []  # output of cells that have ended
+        self.manager = KernelManager(kernel_spec_manager=_ThisInterpreter())
+        self.manager.start_kernel(extra_arguments=["--log-level=ERROR"], **options)
+        self._connect()
+        self.pid = self.value("__import__('os').getpid()")
+
+    def _connect(self) -> None:
+        self.client = self.manager.blocking_client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=TIMEOUT_S)
+        self._channels = {
+            channel.socket: name
+            for name in ("iopub", "shell", "stdin")
+            for channel in [getattr(self.client, f"{name}_channel")]
+        }
+        self._poller = zmq.Poller()
+        for socket in self._channels:
+            self._poller.register(socket, zmq.POLLIN)
+        self.ok(_RESET, store_history=False)
+
+    def messages(self) -> list[tuple[str, dict[str, Any]]]:
+        """What has come, at least one unless nothing comes for a moment."""
+        return [
+            (name, getattr(self.client, f"{name}_channel").get_msg(timeout=0))
+            for name in (self._channels[socket] for socket, _ in self._poller.poll(100))
+        ]
+
+    def begin(
+        self, code: str, *, allow_stdin: bool = False, answers: Iterable[str] = (), store_history: bool = True
+    ) -> Running:
+        message = self.client.execute(code, allow_stdin=allow_stdin or bool(answers), store_history=store_history)
+        return Running(self, message, answers)
+
+    def run(self, code: str, *, timeout: float = TIMEOUT_S, **options: Any) -> Result:
+        return self.begin(textwrap.dedent(code), **options).result(timeout)
+
+    def ok(self, code: str, **options: Any) -> Result:
+        """`run`, where an error is the test's failure."""
+        result = self.run(code, **options)
+        if result.status != "ok":
+            raise CellFailed(result.error.traceback if result.error else result)
+        return result
+
+    def wool(self, body: str, **options: Any) -> Result:
+        return self.ok(wool(body), **options)
+
+    def wool_error(self, body: str, **options: Any) -> CellError:
+        result = self.run(wool(body), **options)
+        assert result.error is not None, result
+        return result.error
+
+    def value(self, expression: str) -> Any:
+        """Of an expression in a plain cell; a literal."""
+        return ast.literal_eval(self.ok(f"print(repr({expression}))", store_history=False).stdout)
+
+    def reset(self) -> None:
+        self.strays.clear()
+        self.ok("import sys; sys.modules['suite_reset'].reset()", store_history=False)
+
+    def interrupt(self) -> None:
+        self.manager.interrupt_kernel()
+
+    def restart(self, *, now: bool = False) -> None:
+        self.client.stop_channels()
+        self.manager.restart_kernel(now=now)
+        self._connect()
+
+    def shutdown(self, *, now: bool = False) -> None:
+        if self.manager.has_kernel:
+            self.client.stop_channels()
+            self.manager.shutdown_kernel(now=now)
+        self.manager.cleanup_resources()
+
+
+def same(kernel: Kernel, cell: str, *, before: Iterable[str] = (), after: Iterable[str] = ()) -> Result:
+    """Runs `cell` as a plain one and under `%%wool`, each with the same cells around it: all that is seen has to be equal.
+    Returns what the last cell showed."""
+    seen = []
+    for kind in (plain, wool):
+        kernel.reset()
+        results = [kernel.ok(each) for each in before]
+        results.append(kernel.run(kind(cell)))
+        results += [kernel.run(each) for each in after]
+        seen.append([_masked(result.as_seen()) for result in results])
+    assert seen[1] == seen[0], f"under %%wool:\n{seen[1]}\nas a plain cell:\n{seen[0]}"
+    return results[-1]
+
+
+def _masked(seen: Any) -> Any:
+    """Without what differs between two runs of the same cell in one process, too."""
+    text = repr(seen).replace("'%%wool'", "'#'").replace("      1 %%wool", "      1 #").replace("1 # %%wool", "1 #")
+    return re.sub(r"0x[0-9a-f]+|-+> 1 #|/tmp/ipykernel_\d+/\d+\.py|<ipython-input-[^>]*>", "…", text)

@@ -1,0 +1,31 @@
+"""Running coroutines in tests."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+DEADLINE_S = 20
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """To its end, within a generous deadline; AssertionError if it leaves a task behind."""
+
+    async def main():
+        result = await asyncio.wait_for(coroutine, DEADLINE_S)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left, f"left behind: {left}"
+        return result
+
+    return asyncio.run(main())
+
+
+async def settle() -> None:
+    """Every callback that is ready now, and what these make ready, has run."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """For what another thread or process does; the deadline is `run`'s."""
+    while not condition():
+        await asyncio.sleep(0.005)

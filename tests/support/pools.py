@@ -1,0 +1,32 @@
+"""What the pool of a process has on this machine: processes and directories."""
+
+import os
+from pathlib import Path
+
+import psutil
+
+from wool_jupyter.discovery import root
+
+
+def pool_processes(owner_pid: int) -> list[psutil.Process]:
+    """The nursery, its workers and what cells have started."""
+    return [
+        process
+        for nursery in psutil.Process(owner_pid).children()
+        if "wool_jupyter.nursery" in nursery.cmdline()
+        for process in (nursery, *nursery.children(recursive=True))
+    ]
+
+
+def pool_directories(namespace: str) -> list[Path]:
+    """Of all its pools, wherever they may lie."""
+    bases = (root.root_under(base, os.geteuid()) for base in root.default_candidates())
+    return [path for base in bases for path in (base / namespace).glob("*")]
+
+
+def lives(process: psutil.Process) -> bool:
+    """A zombie has ended: its memory and files are gone."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

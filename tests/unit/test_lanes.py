@@ -1,0 +1,158 @@
+import asyncio
+import gc
+import threading
+import weakref
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.support.loops import run
+from wool_jupyter.worker.lanes import MainLane
+
+
+@pytest.fixture(autouse=True)
+def unfrozen():
+    yield
+    gc.unfreeze()
+
+
+@asynccontextmanager
+async def served():
+    lane = MainLane()
+    thread = threading.Thread(target=lane.serve)
+    thread.start()
+    try:
+        yield lane
+    finally:
+        lane.close()
+        await asyncio.to_thread(thread.join)
+
+
+def raising(error):
+    def body():
+        raise error
+
+    return body
+
+
+def test_a_body_gets_its_arguments_and_gives_its_value():
+    async def main():
+        async with served() as lane:
+            assert await lane.call(divmod, 17, 5) == (3, 2)
+
+    run(main())
+
+
+def test_bodies_run_one_at_a_time_on_the_serving_thread_in_order():
+    async def main():
+        running, most, order, threads = [], [], [], set()
+
+        def body(number):
+            running.append(number)
+            most.append(len(running))
+            order.append(number)
+            threads.add(threading.get_ident())
+            running.remove(number)
+
+        async with served() as lane:
+            await asyncio.gather(*(lane.call(body, number) for number in range(20)))
+        assert most == [1] * 20
+        assert order == list(range(20))
+        assert len(threads) == 1
+        assert threads != {threading.get_ident()}
+
+    run(main())
+
+
+def test_an_error_arrives_as_it_is_and_the_lane_goes_on():
+    async def main():
+        async with served() as lane:
+            error = LookupError("no such thing")
+            with pytest.raises(LookupError) as caught:
+                await lane.call(raising(error))
+            assert caught.value is error
+            assert await lane.call(abs, -3) == 3
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(3), KeyboardInterrupt("pressed"), GeneratorExit(), asyncio.CancelledError("by the body")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_bodys_base_exception_arrives_and_ends_neither_the_lane_nor_the_loop(error):
+    """Raised into a task as it is, it would end the loop, or pass for a cancellation of the waiter."""
+
+    async def main():
+        async with served() as lane:
+            with pytest.raises(RuntimeError, match=type(error).__name__):
+                await lane.call(raising(error))
+            assert await lane.call(abs, -3) == 3
+
+    run(main())
+
+
+def test_a_bodys_stop_iteration_arrives():
+    """asyncio refuses to put one into a future."""
+
+    async def main():
+        async with served() as lane:
+            with pytest.raises(Exception, match="StopIteration"):
+                await asyncio.wait_for(lane.call(raising(StopIteration("the end"))), 2)
+
+    run(main())
+
+
+def test_a_cancelled_caller_leaves_its_body_running_and_the_next_waits_for_it():
+    async def main():
+        entered, go_on = threading.Event(), threading.Event()
+        order = []
+
+        def body():
+            entered.set()
+            go_on.wait()
+            order.append("first")
+
+        async with served() as lane:
+            first = asyncio.create_task(lane.call(body))
+            await asyncio.to_thread(entered.wait)
+            first.cancel()
+            second = asyncio.create_task(lane.call(order.append, "second"))
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            go_on.set()
+            await second
+        assert order == ["first", "second"]
+
+    run(main())
+
+
+def test_an_idle_lane_collects_cyclic_garbage():
+    """What the last cell left must not wait for the next one."""
+    class Node:
+        pass
+
+    died = threading.Event()
+
+    def body():
+        node = Node()
+        node.itself = node
+        weakref.finalize(node, died.set)
+
+    async def main():
+        async with served() as lane:
+            await lane.call(body)
+            assert await asyncio.to_thread(died.wait, 20)
+
+    gc.disable()
+    try:
+        run(main())
+    finally:
+        gc.enable()
+
+
+def test_a_lane_that_is_closed_first_ends_at_once():
+    lane = MainLane()
+    lane.close()
+    lane.serve()

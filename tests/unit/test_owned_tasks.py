@@ -1,0 +1,188 @@
+import asyncio
+import io
+import sys
+
+import pytest
+
+from tests.support.loops import run, settle
+from wool_jupyter.aio.owned_tasks import OwnedTasks
+
+
+async def fails():
+    raise LookupError("no such thing")
+
+
+async def forever(entered=None, left=None):
+    if entered is not None:
+        entered.set()
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        if left is not None:
+            left.append(True)
+
+
+def recording():
+    reports = []
+    return OwnedTasks("owner", report=lambda name, error: reports.append((name, repr(error)))), reports
+
+
+def test_a_task_carries_its_owners_name():
+    async def main():
+        tasks, _ = recording()
+        task = tasks.start(forever(), "waiting")
+        assert task.get_name() == "owner: waiting"
+        await tasks.close()
+
+    run(main())
+
+
+def test_a_failure_is_reported_once_with_its_name():
+    async def main():
+        tasks, reports = recording()
+        tasks.start(fails(), "failing")
+        await settle()
+        assert reports == [("owner: failing", "LookupError('no such thing')")]
+        await tasks.close()
+
+    run(main())
+
+
+def test_a_failure_that_the_caller_takes_is_not_reported():
+    async def main():
+        tasks, reports = recording()
+        with pytest.raises(LookupError):
+            await tasks.start(fails(), "failing", awaited=True)
+        await tasks.close()
+        assert reports == []
+
+    run(main())
+
+
+def test_a_cancelled_task_is_no_failure():
+    async def main():
+        tasks, reports = recording()
+        tasks.start(forever(), "waiting")
+        await settle()
+        await tasks.close()
+        assert reports == []
+
+    run(main())
+
+
+def test_close_waits_until_the_tasks_have_cleaned_up():
+    async def main():
+        tasks, _ = recording()
+        entered, left = asyncio.Event(), []
+        tasks.start(forever(entered, left), "waiting")
+        await entered.wait()
+        await tasks.close()
+        assert left == [True]
+
+    run(main())
+
+
+def test_close_waits_for_a_task_that_takes_its_time_over_a_cancellation():
+    async def main():
+        tasks, _ = recording()
+        left = []
+
+        async def slow():
+            try:
+                await forever()
+            except asyncio.CancelledError:
+                await settle()
+                left.append(True)
+
+        tasks.start(slow(), "slow")
+        await settle()
+        await tasks.close()
+        assert left == [True]
+
+    run(main())
+
+
+def test_a_task_may_close_its_own_owner():
+    """It is the one that waits: cancelling itself would lose what it was about to do."""
+
+    async def main():
+        tasks, reports = recording()
+        closed = []
+
+        async def closes():
+            await tasks.close()
+            closed.append(True)
+
+        other = tasks.start(forever(), "other")
+        task = tasks.start(closes(), "closing")
+        await task
+        assert closed == [True]
+        assert other.cancelled()
+        assert reports == []
+
+    run(main())
+
+
+def test_a_closed_owner_refuses_and_closes_the_coroutine():
+    """An unclosed one would warn that it was never awaited."""
+
+    async def main():
+        tasks, _ = recording()
+        await tasks.close()
+        with pytest.raises(RuntimeError, match="owner is closed"):
+            tasks.start(forever(), "late")
+
+    run(main())
+
+
+def test_a_task_started_by_a_task_that_is_being_cancelled_is_refused():
+    async def main():
+        tasks, _ = recording()
+        outcome = []
+
+        async def starts_another():
+            try:
+                await forever()
+            finally:
+                try:
+                    tasks.start(forever(), "another")
+                except RuntimeError as error:
+                    outcome.append(str(error))
+
+        tasks.start(starts_another(), "first")
+        await settle()
+        await tasks.close()
+        assert outcome == ["owner is closed"]
+
+    run(main())
+
+
+def test_the_default_report_goes_to_the_processs_own_stderr(monkeypatch):
+    """On a worker `sys.stderr` belongs to the running cell."""
+    cell = io.StringIO()
+    own = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", cell)
+    monkeypatch.setattr(sys, "__stderr__", own)
+
+    async def main():
+        tasks = OwnedTasks("owner")
+        tasks.start(fails(), "failing")
+        await settle()
+        await tasks.close()
+
+    run(main())
+    assert "owner: failing failed" in own.getvalue()
+    assert "LookupError: no such thing" in own.getvalue()
+    assert cell.getvalue() == ""
+
+
+def test_a_process_without_stderr_reports_nowhere(monkeypatch):
+    monkeypatch.setattr(sys, "__stderr__", None)
+
+    async def main():
+        tasks = OwnedTasks("owner")
+        tasks.start(fails(), "failing")
+        await settle()
+        await tasks.close()
+
+    run(main())

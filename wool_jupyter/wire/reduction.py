@@ -1,0 +1,122 @@
+"""What an object pickles as, taken apart: enough to make it anew, or to refill one that is there."""
+
+import copyreg
+import io
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from wool_jupyter.wire import pickling
+
+
+class Reduction(NamedTuple):
+    """Shallow, in containers of its own."""
+
+    maker: Callable[..., Any]
+    args: tuple[Any, ...]
+    state: Any = None
+    items: list[Any] | None = None
+    pairs: list[tuple[Any, Any]] | None = None
+    setter: Callable[[Any, Any], object] | None = None
+
+
+def reduction_of(obj: Any) -> Reduction | None:
+    """None for what is pickled by name."""
+    by_table = copyreg.dispatch_table.get(type(obj)) or pickling.NotebookPickler.dispatch_table.get(type(obj))
+    made = by_table(obj) if by_table else obj.__reduce_ex__(pickling.PROTOCOL)
+    if isinstance(made, str):
+        return None
+    whole = Reduction(*made)
+    return whole._replace(
+        state=dict(whole.state) if type(whole.state) is dict else whole.state,  # often the object's own
+        items=None if whole.items is None else list(whole.items),
+        pairs=None if whole.pairs is None else list(whole.pairs),
+    )
+
+
+def rebuilt(new: Reduction) -> Any:
+    obj = new.maker(*new.args)
+    if new.items:
+        obj.extend(new.items)
+    for key, value in new.pairs or ():
+        obj[key] = value
+    set_state(obj, new)
+    return obj
+
+
+def can_refill(obj: Any, new: Reduction) -> bool:
+    """It is made the same way: what differs can be put into the object that is there."""
+    mine = reduction_of(obj)
+    return (
+        mine is not None
+        and mine.maker is new.maker
+        and (_same(mine.args, new.args) or _pickle_alike(mine.args, new.args))
+    )
+
+
+def refill(obj: Any, new: Reduction) -> None:
+    if new.items is not None:
+        obj.clear()
+        obj.extend(new.items)
+    if new.pairs is not None:
+        obj.clear()
+        for key, value in new.pairs:
+            obj[key] = value
+    mine = reduction_of(obj)
+    if new.state is not None and mine is not None and not _same(mine.state, new.state):
+        set_state(obj, new)
+
+
+def set_state(obj: Any, new: Reduction) -> None:
+    """As the unpickler does; but an object that has attributes already loses those that the state does not name."""
+    if new.state is None:
+        return
+    if new.setter is not None:
+        new.setter(obj, new.state)
+        return
+    attributes: dict[str, Any] = getattr(obj, "__dict__", {})
+    before = dict(attributes)
+    attributes.clear()
+    try:
+        if hasattr(obj, "__setstate__"):
+            obj.__setstate__(new.state)
+            return
+        of_dict, of_slots = new.state if isinstance(new.state, tuple) and len(new.state) == 2 else (new.state, None)
+        if of_dict:
+            vars(obj).update(of_dict)
+        for name, value in (of_slots or {}).items():
+            setattr(obj, name, value)
+    except BaseException:
+        attributes.clear()
+        attributes.update(before)
+        raise
+
+
+_ATOMS = (str, bytes, int, float, complex, bool, type(None))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Cheap and certain when true: objects that stayed what they were are identical, since they went as numbers."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, _ATOMS):
+        return bool(one == other)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if type(one) is dict:
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    return False
+
+
+def _pickle_alike(one: Any, other: Any) -> bool:
+    try:
+        return _pickled(one) == _pickled(other)
+    except Exception:  # noqa: BLE001 (whatever a user's __reduce__ raises: then they are not known to be alike)
+        return False
+
+
+def _pickled(obj: Any) -> bytes:
+    file = io.BytesIO()
+    pickling.NotebookPickler(file).dump(obj)
+    return file.getvalue()
