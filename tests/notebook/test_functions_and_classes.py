@@ -59,7 +59,6 @@ FUNCTION_CELLS = [
     pytest.param("list(gen(3)), sum(x for x in gen(4))", "1", id="generator"),
     pytest.param("await coro(1)", "1", id="coroutine"),
     pytest.param("[x async for x in agen()]", "1", id="async generator"),
-    pytest.param("asyncio.run(coro(5))", "1", id="asyncio.run"),
     pytest.param("cached(1), cached(1), cached(2)", "log", id="lru_cache"),
     pytest.param("with ctx(3) as v: log.append(v)", "log", id="context manager"),
     pytest.param("kind(1), kind('a'), kind(True)", "kind(2)", id="singledispatch"),

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
@@ -30,7 +31,9 @@ class Bridge:
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while True:
+            with suppress(SystemExit, KeyboardInterrupt):  # a task's outcome, that asyncio also raises here
+                self._loop.run_forever()
 
     def enter(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
         """Runs it on the loop, in an empty context: with the caller's, what it prints later would appear under the caller's cell.

@@ -22,6 +22,7 @@ _SHELLS = frozenset(
 _HISTORY = frozenset(
     "In Out _ih _oh _dh _i _ii _iii".split()
 )  # shipped when the cell names one itself: Out may be large
+_LOADERS = frozenset({"load", "loads", "read_pickle", "Unpickler"})
 
 _ADVICE = {
     "module": "import it inside the cell",
@@ -95,6 +96,10 @@ class Shipment:
             hinted |= self.namespace.keys()
         if "__main__" in named | hinted | capture.binds:  # `__main__.x`
             hinted |= capture.attributes
+        if capture.attributes & _LOADERS:  # an unpickler looks classes up by name
+            hinted |= {
+                name for name, value in self.namespace.items() if getattr(value, "__module__", None) == "__main__"
+            }
         names = named - _SHELLS | named & _HISTORY | hinted - _SHELLS - _HISTORY
         return {name for name in names if name in self.namespace and name not in self._left_out}
 
@@ -159,6 +164,7 @@ class Arrived:
     contents: list[tuple[str, patching.Contents]] = field(default_factory=list)
     class_changes: list[tuple[str, dict[str, Any], list[str]]] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
+    apart: dict[str, Any] = field(default_factory=dict)  # changed inputs that come as new objects
     value: Any = None
     error: BaseException | None = None
     failed: dict[str, str] = field(default_factory=dict)  # name -> why it could not be loaded here
@@ -190,6 +196,8 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
                     arrived.class_changes = made
                 case "name":
                     arrived.names[name] = made
+                case "apart":
+                    arrived.apart = made
                 case "value":
                     arrived.value = made
                 case "error":
@@ -203,6 +211,7 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
     patch = patching.Patch(arrived.contents, shipment.originals if arrived.contents else {})
     for ident, rebound, gone in arrived.class_changes:
         classes.apply_differences(classes.class_by_id(ident), rebound, gone)
+    namespace.update(arrived.apart)
     namespace.update(arrived.names)
     for name in deleted:
         namespace.pop(name, None)
@@ -210,10 +219,11 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
         for name, value in list(namespace.items()):
             if id(value) in patch.replaced:
                 namespace[name] = patch.current(value)
+    new = [(patch.inside[ident], original) for ident, (original, _) in patch.replaced.items()]
+    new += arrived.apart.items()
     return [
-        f"`{patch.inside[ident]}` ({type(original).__name__}) was changed by the cell and is a new object now; "
-        "other references keep the old one"
-        for ident, (original, _) in patch.replaced.items()
+        f"`{name}` ({type(obj).__name__}) was changed by the cell and is a new object now; other references keep the old one"
+        for name, obj in new
     ]
 
 

@@ -161,6 +161,8 @@ class Patch:
     def _frame(self, original: Any, new: Any) -> None:
         original._update_inplace(new)
         original.attrs = new.attrs
+        if type(original).__name__ == "Series":
+            original.name = new.name
 
     def _cell(self, original: types.CellType, state: tuple[Any, ...]) -> None:
         rebuilding.set_cell(original, tuple(map(self.current, state)))

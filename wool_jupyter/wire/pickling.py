@@ -80,7 +80,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._ship_name_of(cls)
         maker, args, (attributes, _) = found[:3]
         if maker.__name__ == "_make_skeleton_class":
-            maker, args = classes.skeleton, args[:4]
+            maker, args = classes.skeleton, (*args[:3], {**args[3], "__qualname__": cls.__qualname__})
         else:  # the enum's maker: cloudpickle's own id of the class would undo ours
             args = (*args[:-2], None, None)
         attributes.pop("__slotnames__", None)  # copyreg's cache
@@ -163,8 +163,13 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         lock.release()
         return rebuilding.make_lock, (type(lock) is _RLOCK,)
 
+    def _file(self, file: Any) -> Any:
+        """`with open(...) as f` leaves a closed one. cloudpickle would turn an open one into a `StringIO` without a word."""
+        if not file.closed:
+            return self._refuse(file)
+        return rebuilding.make_closed_file, (type(file), file.name, getattr(file, "encoding", None))
+
     def _refuse(self, obj: Any) -> Any:
-        """cloudpickle would turn an open file into a `StringIO`, and a memoryview into bytes, without a word."""
         raise pickle.PicklingError(f"cannot pickle {type(obj).__name__!r} object")
 
     def _ship_name_of(self, obj: Any) -> None:
@@ -214,6 +219,18 @@ class ReturnPickler(NotebookPickler):
         return self._numbers.get(id(obj))
 
 
+class Apart:
+    """Arrives as what it holds, pickled for itself: nothing in it is an object that the receiver knows."""
+
+    def __init__(self, held: Any) -> None:
+        self._held = held
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        file, buffers = io.BytesIO(), []  # type: ignore[var-annotated]
+        NotebookPickler(file, buffers.append).dump(self._held)
+        return _load_leaf, (file.getvalue(), *buffers)
+
+
 def _load_leaf(data: bytes, *buffers: Any) -> Any:
     return pickle.loads(data, buffers=buffers)
 
@@ -233,7 +250,10 @@ _BY_TYPE: dict[type, Reducer] = {
     types.MethodType: NotebookPickler._method,
     functools._lru_cache_wrapper: NotebookPickler._lru,
     functools.cached_property: NotebookPickler._cached_property,
-    io.TextIOWrapper: NotebookPickler._refuse,
+    io.TextIOWrapper: NotebookPickler._file,
+    io.BufferedReader: NotebookPickler._file,
+    io.BufferedWriter: NotebookPickler._file,
+    io.BufferedRandom: NotebookPickler._file,
     memoryview: NotebookPickler._refuse,
     standins.Kept: NotebookPickler._kept,
     _LOCK: NotebookPickler._lock,

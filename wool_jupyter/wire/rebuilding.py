@@ -1,7 +1,9 @@
 """What a notebook pickle calls on the receiving side. These names stand in pickles: both sides must have them."""
 
 import functools
+import io
 import marshal
+import os
 import sys
 import threading
 import types
@@ -100,6 +102,15 @@ def make_newtype(name: str, supertype: Any, module: str) -> Any:
     made = make(name, supertype)
     made.__module__ = module
     return made
+
+
+def make_closed_file(cls: type, name: Any, encoding: str | None) -> Any:
+    mode = "r+b" if cls is io.BufferedRandom else "wb" if cls is io.BufferedWriter else "rb"
+    raw = io.FileIO(os.devnull, mode)
+    raw.name = name
+    file = io.TextIOWrapper(io.BufferedReader(raw), encoding=encoding) if cls is io.TextIOWrapper else cls(raw)
+    file.close()
+    return file
 
 
 def make_lock(reentrant: bool) -> Any:

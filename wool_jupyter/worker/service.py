@@ -44,8 +44,10 @@ class WorkerService:
                 while (data := await context.read()) is not grpc.aio.EOF:
                     session.receive(frames.decode_request(data))
         finally:
-            await session.close()
-            await tasks.close()
+            try:
+                await session.close()
+            finally:
+                await tasks.close()
 
 
 async def _write(out: "asyncio.Queue[frames.Response]", context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import enum
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.wire import frames
@@ -22,7 +23,7 @@ class _Call:
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self.state = _State.WAITING
-        self.step: asyncio.Task[None] | None = None
+        self.step: asyncio.Task[frames.Response] | None = None
 
 
 class Session:
@@ -33,6 +34,7 @@ class Session:
         self._send = send
         self._calls: dict[int, _Call] = {}
         self._tasks = OwnedTasks("session")
+        self._closed = False
 
     def receive(self, frame: frames.Request) -> None:
         if isinstance(frame, frames.Task):
@@ -44,9 +46,10 @@ class Session:
         if isinstance(frame, frames.Cancel):
             self._cancel(frame.call, call)
         elif call.state is _State.WAITING:
-            value = frame.value if isinstance(frame, frames.Send) else None
             call.state = _State.STEPPING
-            call.step = self._tasks.start(self._advance(frame.call, call, value), f"call {frame.call}")
+            value = frame.value if isinstance(frame, frames.Send) else None
+            call.step = self._tasks.start(self._step(frame.call, call, value), f"call {frame.call}", awaited=True)
+            call.step.add_done_callback(partial(self._answer, frame.call, call))
 
     def _accept(self, task: frames.Task) -> None:
         routine = self._routines.get(task.routine)
@@ -63,36 +66,36 @@ class Session:
             call.step.cancel()  # the pending step answers
         elif call.state is _State.WAITING:
             self._end(number, call)
-            self._tasks.start(call.steps.aclose(), f"closing call {number}")
             self._send(frames.Returned(number))
 
-    async def _advance(self, number: int, call: _Call, value: bytes | None) -> None:
+    async def _step(self, number: int, call: _Call, value: bytes | None) -> frames.Response:
         try:
             yielded, last = await call.steps.asend(value)
         except StopAsyncIteration:
-            response: frames.Response = frames.Returned(number)
-            last = True
-        except asyncio.CancelledError:
-            self._end(number, call)
-            self._send(frames.Failed(number, "cancelled"))
-            raise
+            return frames.Returned(number)
         except Exception as error:  # noqa: BLE001 (data for the client)
-            response, last = frames.Failed(number, f"{type(error).__name__}: {error}"), True
-        else:
-            response = frames.Yielded(number, yielded, last)
-        if last:
-            self._end(number, call)
-            await call.steps.aclose()
-        else:
+            return frames.Failed(number, f"{type(error).__name__}: {error}")
+        return frames.Yielded(number, yielded, last)
+
+    def _answer(self, number: int, call: _Call, step: "asyncio.Task[frames.Response]") -> None:
+        """A callback of the step, not its last lines: a step that is cancelled before it begins runs none."""
+        response = frames.Failed(number, "cancelled") if step.cancelled() else step.result()
+        if isinstance(response, frames.Yielded) and not response.last:
             call.state = _State.WAITING
+        else:
+            self._end(number, call)
         self._send(response)
 
     def _end(self, number: int, call: _Call) -> None:
         call.state = _State.ENDED
         self._calls.pop(number, None)
+        if not self._closed:
+            self._tasks.start(call.steps.aclose(), f"end of call {number}")
 
     async def close(self) -> None:
+        self._closed = True
+        steps = [call.steps for call in self._calls.values()]
         await self._tasks.close()
-        for call in list(self._calls.values()):
-            await call.steps.aclose()
-        self._calls.clear()
+        for outcome in await asyncio.gather(*(each.aclose() for each in steps), return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome

@@ -32,7 +32,7 @@ class _Gone:
 
 
 class Arrival:
-    """Loads on construction, on the main thread, into `sys.modules["__main__"]`'s world; `CannotLoad` names the variable.
+    """Loads on construction, on the main thread, into `__main__`; `CannotLoad` names the variable.
 
     Holds every loaded object until it is dropped, so that `del big` in a cell frees nothing before the cell's end.
     """
@@ -46,6 +46,7 @@ class Arrival:
         self.values: dict[str, Any] = {}
         self._roots: list[Any] = []
         self._objects = self._load()
+        rebuilding.main_globals().update(self.values)  # before a `__reduce__` of the notebook runs, which reads them
         met = {type(o) for o in self._objects.values()}
         if met - _NO_STATE:
             _drop_temporaries(self._objects)
@@ -76,13 +77,20 @@ class Arrival:
                 self.values[name] = root[0]
             return dict(unpickler.memo.copy())
 
-    def _baseline(self, *, sets: bool) -> list[bytes | memoryview]:
-        before: list[bytes | memoryview] = []
+    def _baseline(self, *, sets: bool) -> list[bytes | memoryview | None]:
+        """None: it came, and does not pickle here; whether it changes can't be told."""
+        before: list[bytes | memoryview | None] = []
         at = 0
         for k, (_, length, _) in enumerate(self._names.segments):
             arrived = self._stream[at : at + length]
             at += length
-            before.append(self._dump(k)[0] if length < _SMALL_BYTES or sets or self._kept else arrived)
+            if length >= _SMALL_BYTES and not sets and not self._kept:
+                before.append(arrived)
+                continue
+            try:
+                before.append(self._dump(k)[0])
+            except Exception:  # noqa: BLE001 (whatever a user's __reduce__ raises)
+                before.append(None)
         return before
 
     def _dump(self, k: int) -> tuple[bytes, list[memoryview]]:
@@ -108,6 +116,8 @@ class Arrival:
             for k, (name, _, count) in enumerate(self._names.segments):
                 digests = self._digests[seen : seen + count]
                 seen += count
+                if self._before[k] is None:
+                    continue
                 try:
                     stream, out_of_band = self._dump(k)
                 except Exception as error:  # noqa: BLE001 (whatever a user's __reduce__ raises)

@@ -38,29 +38,45 @@ class _Parts:
     def __init__(
         self, arrival: Arrival, changed: list[int], bound: Mapping[str, Any], *, value: Any, error: BaseException | None
     ) -> None:
+        self._arrival = arrival
+        self._apart: list[str] = []
         self._makers: dict[tuple[str, str], Callable[[], Any]] = {}
         for k in changed:
-            self._add("contents", arrival.name(k), partial(arrival.contents, k))
-        self._add("classes", "", arrival.class_changes)
+            self._makers["contents", arrival.name(k)] = partial(arrival.contents, k)
+        self._makers["classes", ""] = arrival.class_changes
         for name, made in bound.items():
-            self._add("name", name, partial(_itself, made))
+            self._makers["name", name] = partial(_itself, made)
         if value is not None:
-            self._add("value", "", lambda: value)
+            self._makers["value", ""] = partial(_itself, value)
         if error is not None:
-            self._add("error", "", lambda: error)
+            self._makers["error", ""] = partial(_itself, error)
 
-    def _add(self, kind: str, name: str, make: Callable[[], Any]) -> None:
-        self._makers[kind, name] = make
+    def __iter__(self) -> Iterator[tuple[tuple[str, str], Callable[[], Any]]]:
+        return iter(list(self._makers.items()))
 
-    def __iter__(self) -> Iterator[tuple[tuple[str, str], Any]]:
-        for key, make in self._makers.items():
-            yield key, make()
+    def without(self, failed: _PartFailed) -> tuple[str, Any] | None:
+        """Takes it out, or puts something in its place. What is to be kept on the worker, under its name."""
+        key, (kind, name) = failed.key, failed.key
+        make = self._makers.pop(key)
+        if kind == "contents":
+            return self._send_apart(name)
+        if kind == "error":
+            error = make()
+            told = f"{type(error).__name__}: {error} (it could not be sent itself: {failed.cause})"
+            self._makers[key] = partial(_itself, RuntimeError(told))
+            return None
+        return None if kind == "classes" else (name, make())
 
-    def drop(self, key: tuple[str, str]) -> None:
-        del self._makers[key]
-
-    def replace(self, key: tuple[str, str], made: Any) -> None:
-        self._makers[key] = lambda: made
+    def _send_apart(self, name: str) -> tuple[str, Any] | None:
+        """A changed input that can't be taken to its parts goes as a whole, and is a new object for the kernel. All such inputs
+        go together, so that they share what they share."""
+        value = self._arrival.values[name]
+        if not pickling.NotebookPickler(io.BytesIO(), buffers.OutOfBand()).pickles(value):
+            return name, value
+        self._apart.append(name)
+        together = {each: self._arrival.values[each] for each in self._apart}
+        self._makers["apart", ""] = partial(pickling.Apart, together)
+        return None
 
 
 def _itself(made: Any) -> Any:
@@ -79,30 +95,15 @@ def pack(
     bound = {n: v for n, v in namespace.items() if n not in _SHELLS and (n not in before or before[n] is not v)}
     deleted = [n for n in before if n not in namespace and n not in _SHELLS]
     changed, stuck = arrival.changed()
-    kept = {
-        name: (arrival.values[name], f"it can no longer be pickled: {why}")
-        for name, why in stuck.items()
-        if name not in bound
-    }
+    kept = {name: (arrival.values[name], str(why)) for name, why in stuck.items() if name not in bound}
     parts = _Parts(arrival, changed, bound, value=value, error=error)
     while True:
         try:
             stream, out_of_band = _dump(parts, arrival)
-        except _PartFailed as failed:  # the memo is spoiled: leave the part out and begin again
-            kind, name = failed.key
-            why = str(failed.cause)
-            if kind == "error":
-                parts.replace(
-                    failed.key, RuntimeError(f"{type(error).__name__}: {error} (it could not be sent itself: {why})")
-                )
-                continue
-            parts.drop(failed.key)
-            if kind == "value":
-                kept[""] = value, why
-            elif kind == "contents":
-                kept[name] = arrival.values[name], why
-            elif kind == "name":
-                kept[name] = bound[name], why
+        except _PartFailed as failed:  # the memo is spoiled: begin again without it
+            stays = parts.without(failed)
+            if stays is not None:
+                kept[stays[0]] = stays[1], str(failed.cause)
         else:
             return Reply(stream, out_of_band, deleted, kept)
 
@@ -111,10 +112,10 @@ def _dump(parts: _Parts, arrival: Arrival) -> tuple[bytes, list[memoryview]]:
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
     pickler = pickling.ReturnPickler(file, out_of_band, numbers=arrival.numbers, known_classes=arrival.class_ids)
     with pickling.no_gc():
-        for key, made in parts:
-            pickler.root = made
+        for key, make in parts:
             try:
-                pickler.dump((key, made))
+                pickler.root = make()
+                pickler.dump((key, pickler.root))
             except Exception as error:
                 raise _PartFailed(key, error) from error
     return file.getvalue(), out_of_band.buffers

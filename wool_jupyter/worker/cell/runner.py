@@ -64,6 +64,7 @@ class CellRunner:
             standins.release(key)
         classes.forget()
         module = enter_new_main()
+        self._shell.enter(request, module)
         changes.register_sources(pickle.loads(request.names.sources), self._shell.compile._filename_map)
         try:
             arrival = self.gate.region(changes.Arrival, request.names)
@@ -74,8 +75,6 @@ class CellRunner:
                 request, changes.Arrival(cells.NO_NAMES), vars(module), dict(vars(module)), CellEnd(error=error)
             )
         namespace = vars(module)
-        self._shell.enter(request, module)
-        namespace.update(arrival.values)
         before = dict(namespace)
         end = self._shell.run(self._body_ended)
         return self._outcome(request, arrival, namespace, before, end)

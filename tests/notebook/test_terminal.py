@@ -1,0 +1,191 @@
+"""IPython in a terminal, as somebody types into it."""
+
+import os
+import re
+import sys
+from contextlib import contextmanager
+
+import pexpect
+import pytest
+
+from tests.support import pools
+from tests.support.pools import lives
+from tests.support.waiting import wait_until
+from wool_jupyter.discovery import root
+
+TIMEOUT_S = 30
+MORE = r" {3}\.\.\.: "
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+class Terminal:
+    def __init__(self, process: pexpect.spawn) -> None:
+        self.process = process
+        self._number = 1
+        self._until_prompt()
+
+    def _until_prompt(self) -> str:
+        self.process.expect(rf"In \[{self._number}\]: ", timeout=TIMEOUT_S)
+        self._number += 1
+        return ESCAPES.sub("", self.process.before).replace("\r\n", "\n")
+
+    def run(self, line: str) -> str:
+        """What a line shows, its echo included, when the next prompt is there."""
+        self.process.sendline(line)
+        return self._until_prompt()
+
+    def type(self, cell: str) -> str:
+        """A cell line by line: two blank ones end a cell magic."""
+        first, *others = [*cell.splitlines(), "", ""]
+        self.process.sendline(first)
+        for line in others:
+            self.process.expect(MORE, timeout=TIMEOUT_S)
+            self.process.sendline(line)
+        return self._until_prompt()
+
+    def magic(self, body: str, *, until: str) -> None:
+        """Begins a cell, and returns when it has shown `until` on a line of its own."""
+        self.process.sendline(f"get_ipython().run_cell_magic('wool', '', {body!r})")
+        self.process.expect(rf"\n{until}", timeout=TIMEOUT_S)
+
+    def interrupt(self) -> str:
+        self.process.sendintr()
+        return self._until_prompt()
+
+    def leave(self) -> str:
+        self.process.sendline("exit")
+        self.process.expect(pexpect.EOF, timeout=TIMEOUT_S)
+        self.process.close()
+        return self.process.before.replace("\r\n", "\n")
+
+
+@contextmanager
+def opened(tmp_path):
+    process = pexpect.spawn(
+        sys.executable,
+        ["-m", "IPython", "--simple-prompt", "--no-banner", "--no-confirm-exit", "--colors=NoColor"],
+        cwd=str(tmp_path),
+        env={**os.environ, "IPYTHONDIR": str(tmp_path / ".ipython"), "TERM": "dumb"},
+        encoding="utf-8",
+        dimensions=(60, 200),
+    )
+    process.delaybeforesend = None
+    try:
+        yield Terminal(process)
+    finally:
+        process.close(force=True)
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    """With the extension loaded."""
+    with opened(tmp_path) as terminal:
+        assert terminal.run("%load_ext wool_jupyter").strip() == "%load_ext wool_jupyter"
+        yield terminal
+
+
+@pytest.fixture
+def pool_terminal(terminal):
+    """With a pool, too."""
+    assert "started a pool" in terminal.type("%%wool\nmade = 20")
+    return terminal
+
+
+def test_typed_cell_prints_shows_its_value_and_binds_its_names(terminal):
+    shown = terminal.type("%%wool\nprint('hello from', __name__); x = 20\nx + 1")
+    assert shown.endswith("\nwool: started a pool for this notebook\nhello from __main__\nOut[2]: 21\n\n")
+    assert terminal.run("x * 2").endswith("\nOut[3]: 40\n\n")
+    assert terminal.run("_2").endswith("\nOut[4]: 21\n\n")
+
+
+def test_cell_reads_what_was_typed_before(pool_terminal):
+    pool_terminal.run("def double(n): return 2 * n\n")
+    assert "Out" in pool_terminal.type("%%wool\ndouble(made)")
+
+
+def test_error_shows_the_line_of_the_cell(pool_terminal):
+    shown = pool_terminal.type("%%wool\nbefore = 1\nbefore / 0")
+    assert "\nCell In[3], line 3\n" in shown
+    assert "----> 3 before / 0" in shown
+    assert "\nZeroDivisionError: division by zero\n" in shown
+    assert shown.count("Traceback") == 1
+    assert "wool_jupyter/" not in shown
+    assert pool_terminal.run("before").endswith("Out[4]: 1\n\n")
+
+
+def test_syntax_error_shows_the_line_of_the_cell(pool_terminal):
+    shown = pool_terminal.run(r"get_ipython().run_cell_magic('wool', '', 'good = 1\nbad = = 2\n')")
+    assert "bad = = 2" in shown
+    assert "SyntaxError: invalid syntax" in shown
+    assert "wool_jupyter/" not in shown
+
+
+def test_control_c_ends_a_loop_and_the_next_cell_works(pool_terminal):
+    pool_terminal.magic("print('begun', flush=True)\nwhile True: pass\n", until="begun")
+    shown = pool_terminal.interrupt()
+    assert "\nKeyboardInterrupt" in shown
+    assert "----> 3 while True: pass" in shown
+    assert "wool_jupyter/" not in shown
+    assert "Out" in pool_terminal.type("%%wool\nmade + 1")
+
+
+def test_control_c_that_the_cell_handles_is_no_error(pool_terminal):
+    body = (
+        "import threading\ntry:\n    print('begun', flush=True)\n    threading.Event().wait()\n"
+        "except KeyboardInterrupt:\n    saved = True\n"
+    )
+    pool_terminal.magic(body, until="begun")
+    assert "Traceback" not in pool_terminal.interrupt()
+    assert pool_terminal.run("saved").endswith("Out[4]: True\n\n")
+
+
+def test_control_c_at_the_prompt_leaves_the_workers_alone(pool_terminal):
+    process = pool_terminal.process
+    before = pools.pool_processes(process.pid)
+    process.sendintr()
+    process.expect("KeyboardInterrupt", timeout=TIMEOUT_S)
+    assert "Out" in pool_terminal.type("%%wool\nmade + 1")
+    assert all(map(lives, before))
+
+
+def test_cell_asks_at_the_terminal(pool_terminal):
+    pool_terminal.magic("answer = input('who? ')\n", until=r"who\? ")
+    pool_terminal.run("me, of course")
+    assert pool_terminal.run("answer").endswith("Out[4]: 'me, of course'\n\n")
+
+
+def test_worker_that_dies_is_an_error_and_the_next_cell_works(pool_terminal):
+    shown = pool_terminal.type("%%wool\nprint('last words')\nimport os; os._exit(3)")
+    assert "last words" in shown
+    assert "exited with code 3" in shown
+    assert "wool_jupyter/" not in shown
+    assert "Out" in pool_terminal.type("%%wool\nmade + 1")
+
+
+@pytest.mark.parametrize("way", ["exit", "end-of-file", "hang-up", "kill"])
+def test_end_of_ipython_leaves_no_process_and_no_directory(pool_terminal, way):
+    process = pool_terminal.process
+    namespace = root.kernel_namespace(f"pid {process.pid}")
+    wait_until(lambda: len(pools.pool_processes(process.pid)) == 3)
+    processes = pools.pool_processes(process.pid)
+    assert pools.pool_directories(namespace)
+
+    if way == "exit":
+        assert pool_terminal.leave().strip() == "exit"
+        assert process.exitstatus == 0
+    elif way == "end-of-file":
+        process.sendeof()
+        process.expect(pexpect.EOF, timeout=TIMEOUT_S)
+        assert process.before.strip() == ""
+    elif way == "hang-up":
+        process.close(force=False)
+    else:
+        process.kill(9)
+
+    wait_until(lambda: not any(map(lives, processes)), 10)
+    wait_until(lambda: not pools.pool_directories(namespace), 10)
+
+
+def test_exit_right_after_loading_is_quiet(terminal):
+    assert terminal.leave().strip() == "exit"
+    assert terminal.process.exitstatus == 0

@@ -1,0 +1,511 @@
+"""Service, connection and proxy over a real socket; routines are small, and no cell runs."""
+
+import asyncio
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import UUID
+
+import grpc.aio
+import pytest
+
+from tests.support.loops import run, until
+from wool_jupyter.balance.sticky import Sticky
+from wool_jupyter.dispatch.connection import WorkerConnection
+from wool_jupyter.dispatch.proxy import WorkerProxy
+from wool_jupyter.errors import NotReached, NoWorkersAvailable, WorkerDied, WorkerRefused
+from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.wire import frames
+from wool_jupyter.wire.credentials import TOKEN_KEY
+from wool_jupyter.wire.transport import METHOD, OPTIONS, SERVICE
+from wool_jupyter.worker.service import WorkerService
+
+TOKEN = "0123456789abcdef"
+
+
+@pytest.fixture
+def sockets():
+    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
+        yield Path(directory)
+
+
+async def echo(body):
+    answer = yield body, False
+    while answer is not None:
+        answer = yield answer, False
+
+
+async def once(body):
+    yield body, True
+
+
+async def fails(body):
+    raise LookupError("no such thing")
+    yield
+
+
+class Forever:
+    """A routine that never answers; it counts who is inside."""
+
+    def __init__(self):
+        self.inside = 0
+
+    async def __call__(self, body):
+        self.inside += 1
+        try:
+            await asyncio.get_running_loop().create_future()
+            yield b"", True
+        finally:
+            self.inside -= 1
+
+
+def metadata_of(sockets, number=1):
+    return WorkerMetadata(UUID(int=number), f"unix:{sockets}/{number}", 1, "1")
+
+
+@asynccontextmanager
+async def serving(sockets, number=1, **routines):
+    service = WorkerService({"echo": echo, "once": once, "fails": fails, **routines}, token=TOKEN)
+    metadata = metadata_of(sockets, number)
+    await service.start(metadata.address)
+    try:
+        yield metadata, service
+    finally:
+        await service.close()
+
+
+@asynccontextmanager
+async def connected(metadata, token=TOKEN):
+    connection = WorkerConnection(metadata, token=token)
+    await connection.open()
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def proxied(*metadata):
+    proxy = WorkerProxy(Sticky(), token=TOKEN)
+    for each in metadata:
+        await proxy.admit(each)
+    try:
+        yield proxy
+    finally:
+        await proxy.close()
+
+
+async def values_of(call):
+    values = []
+    while (value := await call.step()) is not None:
+        values.append(value)
+    return values
+
+
+def test_a_call_gets_its_values_and_the_routine_its_answers(sockets):
+    async def main():
+        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
+            call = await connection.call("echo", b"hello")
+            assert call.worker == metadata
+            assert connection.load == 1
+            assert await call.step() == b"hello"
+            assert await call.step(b"more") == b"more"
+            assert not call.ended
+            assert await call.step() is None
+            assert call.ended
+            assert await call.step() is None
+            assert connection.load == 0
+
+    run(main())
+
+
+def test_a_last_value_ends_the_call_without_another_round(sockets):
+    async def main():
+        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
+            call = await connection.call("once", b"only")
+            assert await call.step() == b"only"
+            assert call.ended
+            assert connection.load == 0
+
+    run(main())
+
+
+def test_an_empty_value_is_a_value_and_an_empty_answer_an_answer(sockets):
+    async def main():
+        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
+            call = await connection.call("echo", b"")
+            assert await call.step() == b""
+            assert await call.step(b"") == b""
+            assert not call.ended
+            call.close()
+
+    run(main())
+
+
+def test_many_calls_on_one_stream_do_not_mix(sockets):
+    async def main():
+        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
+
+            async def converse(number):
+                call = await connection.call("echo", f"{number}".encode())
+                said = [await call.step()]
+                for k in range(5):
+                    said.append(await call.step(f"{number}-{k}".encode()))
+                assert await call.step() is None
+                return said
+
+            found = await asyncio.gather(*(converse(number) for number in range(40)))
+            assert found == [[f"{n}".encode(), *(f"{n}-{k}".encode() for k in range(5))] for n in range(40)]
+            assert connection.load == 0
+
+    run(main())
+
+
+def test_a_call_that_never_answers_holds_up_no_other(sockets):
+    async def main():
+        forever = Forever()
+        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
+            stuck = await connection.call("forever", b"")
+            assert await values_of(await connection.call("echo", b"hello")) == [b"hello"]
+            stuck.close()
+            stuck.close()
+            await until(lambda: forever.inside == 0)
+            assert connection.load == 0
+
+    run(main())
+
+
+def test_a_message_beyond_grpcs_default_limit_passes_both_ways(sockets):
+    async def main():
+        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
+            body = bytes(range(256)) * (8 << 12)
+            call = await connection.call("echo", body)
+            assert await call.step() == body
+            assert await call.step(body) == body
+            call.close()
+
+    run(main())
+
+
+def test_a_failing_routine_is_a_refusal_with_its_reason(sockets):
+    async def main():
+        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
+            call = await connection.call("fails", b"")
+            with pytest.raises(WorkerRefused, match="LookupError: no such thing"):
+                await call.step()
+            assert call.ended
+            assert await values_of(await connection.call("once", b"next")) == [b"next"]
+
+    run(main())
+
+
+def test_an_unknown_routine_is_a_refusal(sockets):
+    async def main():
+        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
+            with pytest.raises(WorkerRefused, match="no routine 'sing'"):
+                await connection.call("sing", b"")
+            assert connection.load == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize("token", ["wrong", TOKEN[:-1], TOKEN + "0", ""])
+def test_a_wrong_token_is_refused_before_anything_is_decoded(sockets, token, monkeypatch):
+    decoded = []
+    monkeypatch.setattr(frames, "decode_request", decoded.append)
+
+    async def main():
+        async with serving(sockets) as (metadata, _), connected(metadata, token) as connection:
+            with pytest.raises(NotReached):
+                await connection.call("echo", b"")
+            assert connection.broken
+            assert connection.load == 0
+
+    run(main())
+    assert decoded == []
+
+
+def test_no_token_at_all_is_refused_with_the_reason(sockets):
+    async def main():
+        async with serving(sockets) as (metadata, _):
+            channel = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
+            stream = channel.stream_stream(f"/{SERVICE}/{METHOD}")()
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stream.read()
+            assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            await channel.close()
+
+    run(main())
+
+
+def test_bytes_that_are_no_frame_end_that_stream_only(sockets):
+    async def main():
+        forever = Forever()
+        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
+            channel = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
+            stream = channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=((TOKEN_KEY, TOKEN),))
+            for frame in (frames.Task(1, "forever", b""), frames.Next(1)):
+                await stream.write(frames.encode(frame))
+            await until(lambda: forever.inside == 1)
+            await stream.write(b"not a frame")
+            with pytest.raises(grpc.aio.AioRpcError):
+                while True:
+                    assert await stream.read() is not grpc.aio.EOF
+            await until(lambda: forever.inside == 0)
+            await channel.close()
+            assert await values_of(await connection.call("once", b"still here")) == [b"still here"]
+
+    run(main())
+
+
+def test_a_server_that_goes_ends_running_calls_and_is_not_reached_by_new_ones(sockets):
+    async def main():
+        forever = Forever()
+        async with serving(sockets, forever=forever) as (metadata, service), connected(metadata) as connection:
+            calls = [await connection.call("forever", b"") for _ in range(3)]
+            steps = [asyncio.create_task(call.step()) for call in calls]
+            waiting = await connection.call("echo", b"")
+            await service.close()
+            outcomes = await asyncio.gather(*steps, return_exceptions=True)
+            assert [type(outcome) for outcome in outcomes] == [WorkerDied] * 3
+            assert await waiting.step() == b""
+            with pytest.raises(WorkerDied):
+                await waiting.step()
+            with pytest.raises(NotReached):
+                await connection.call("echo", b"")
+            assert connection.load == 0
+            assert all(call.ended for call in calls)
+
+    run(main())
+
+
+def test_an_address_where_nobody_listens_is_not_reached(sockets):
+    async def main():
+        async with connected(metadata_of(sockets)) as connection:
+            with pytest.raises(NotReached):
+                await connection.call("echo", b"")
+
+    run(main())
+
+
+def test_a_connection_that_was_not_opened_is_not_reached(sockets):
+    async def main():
+        connection = WorkerConnection(metadata_of(sockets), token=TOKEN)
+        with pytest.raises(NotReached):
+            await connection.call("echo", b"")
+        await connection.close()
+
+    run(main())
+
+
+def test_closing_a_connection_ends_its_calls_here_and_on_the_worker(sockets):
+    async def main():
+        forever = Forever()
+        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
+            call = await connection.call("forever", b"")
+            step = asyncio.create_task(call.step())
+            await until(lambda: forever.inside == 1)
+            await connection.close()
+            await connection.close()
+            with pytest.raises(WorkerDied):
+                await step
+            await until(lambda: forever.inside == 0)
+
+    run(main())
+
+
+def test_a_call_that_is_cancelled_before_it_was_taken_leaves_nothing(sockets):
+    """Cancelled at each turn of the loop in between, whatever it waits for there."""
+
+    async def main():
+        forever = Forever()
+        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
+            await values_of(await connection.call("once", b"warm"))
+            for turns in range(12):
+                task = asyncio.create_task(connection.call("forever", b""))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                try:
+                    (await task).close()
+                except asyncio.CancelledError:
+                    pass
+                assert connection.load == 0
+            assert await values_of(await connection.call("once", b"still here")) == [b"still here"]
+            await until(lambda: forever.inside == 0)
+
+    run(main())
+
+
+def test_a_client_that_vanishes_ends_its_calls_on_the_worker(sockets):
+    async def main():
+        forever = Forever()
+        async with serving(sockets, forever=forever) as (metadata, _):
+            async with connected(metadata) as connection:
+                for _ in range(3):
+                    await connection.call("forever", b"")
+                await until(lambda: forever.inside == 3)
+                connection._stream.cancel()
+                await until(lambda: forever.inside == 0)
+
+    run(main())
+
+
+def test_the_end_of_a_client_is_no_failure_worth_a_report(sockets, capfd):
+    async def chatter(body):
+        for _ in range(1000):
+            yield body, False
+
+    async def main():
+        async with serving(sockets, chatter=chatter) as (metadata, _):
+            for _ in range(5):
+                async with connected(metadata) as connection:
+                    for _ in range(10):
+                        call = await connection.call("chatter", b"x" * 100_000)
+                        await call.step()
+                        connection.send(frames.Next(1))
+
+    run(main())
+    assert capfd.readouterr().err == ""
+
+
+def test_a_proxy_asks_the_next_candidate_when_one_is_not_reached(sockets):
+    async def main():
+        async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there) as proxy:
+            call = await proxy.dispatch("once", b"hello")
+            assert call.worker == there
+            assert await values_of(call) == [b"hello"]
+            assert proxy.broken() == [UUID(int=1)]
+
+    run(main())
+
+
+def test_a_proxy_whose_workers_all_fail_has_none_available(sockets):
+    async def main():
+        async with proxied(metadata_of(sockets, 1), metadata_of(sockets, 2)) as proxy:
+            with pytest.raises(NoWorkersAvailable):
+                await proxy.dispatch("once", b"")
+        async with proxied() as proxy:
+            with pytest.raises(NoWorkersAvailable):
+                await proxy.dispatch("once", b"")
+
+    run(main())
+
+
+def test_a_refusal_is_final(sockets):
+    async def main():
+        async with serving(sockets, 1) as (one, _), serving(sockets, 2, sing=once) as (other, _):
+            async with proxied(one, other) as proxy:
+                with pytest.raises(WorkerRefused):
+                    await proxy.dispatch("sing", b"")
+
+    run(main())
+
+
+def test_a_busy_worker_is_passed_over_and_the_last_one_is_asked_again(sockets):
+    async def main():
+        forever = Forever()
+        async with serving(sockets, 1, forever=forever) as (one, _), serving(sockets, 2) as (other, _):
+            async with proxied(one, other) as proxy:
+                stuck = await proxy.dispatch("forever", b"")
+                assert proxy.loads() == {one.uid: 1, other.uid: 0}
+                second = await proxy.dispatch("once", b"")
+                assert await values_of(second) == [b""]
+                assert (stuck.worker, second.worker) == (one, other)
+                stuck.close()
+                assert (await proxy.dispatch("once", b"")).worker == other
+
+    run(main())
+
+
+def test_only_asks_that_worker_or_nobody(sockets):
+    async def main():
+        async with serving(sockets, 1) as (one, _), serving(sockets, 2) as (other, _), proxied(one, other) as proxy:
+            for _ in range(2):
+                assert (await proxy.dispatch("once", b"", only=other.uid)).worker == other
+            await proxy.evict(other.uid)
+            with pytest.raises(NoWorkersAvailable):
+                await proxy.dispatch("once", b"", only=other.uid)
+        async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there) as proxy:
+            with pytest.raises(NoWorkersAvailable):
+                await proxy.dispatch("once", b"", only=UUID(int=1))
+
+    run(main())
+
+
+def test_a_candidate_that_left_while_the_balancer_named_it_is_not_asked(sockets):
+    async def main():
+        async with serving(sockets, 1) as (one, _), serving(sockets, 2) as (other, _), proxied(one, other) as proxy:
+
+            class NamesTheGone:
+                def __init__(self):
+                    self.answers = []
+
+                async def delegate(self, *, context):
+                    for uid in (UUID(int=99), one.uid):
+                        answer = yield uid
+                        self.answers.append(answer)
+                        if answer is not None:
+                            return
+
+            proxy._balancer = balancer = NamesTheGone()
+            assert (await proxy.dispatch("once", b"")).worker == one
+            assert balancer.answers == [None, one.uid]
+
+    run(main())
+
+
+def test_evicting_a_worker_ends_its_calls(sockets):
+    async def main():
+        forever = Forever()
+        async with serving(sockets, forever=forever) as (metadata, _), proxied(metadata) as proxy:
+            call = await proxy.dispatch("forever", b"")
+            step = asyncio.create_task(call.step())
+            await until(lambda: forever.inside == 1)
+            await proxy.evict(metadata.uid)
+            await proxy.evict(metadata.uid)
+            with pytest.raises(WorkerDied):
+                await step
+            assert proxy.loads() == {}
+            with pytest.raises(NoWorkersAvailable):
+                await proxy.dispatch("once", b"")
+
+    run(main())
+
+
+def test_a_worker_that_dies_after_it_took_a_call_is_not_replaced_by_another(sockets):
+    """What began may have done something: it must not begin a second time elsewhere."""
+
+    async def main():
+        started = []
+        died = asyncio.Event()
+
+        async def dies(_requests, context):
+            while (data := await context.read()) is not grpc.aio.EOF:
+                frame = frames.decode_request(data)
+                if isinstance(frame, frames.Task):
+                    await context.write(frames.encode(frames.Ack(frame.call)))
+                else:
+                    started.append("first")
+                    died.set()
+                    await context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
+
+        async def runs(body):
+            started.append("second")
+            yield b"", True
+
+        server = grpc.aio.server(options=OPTIONS)
+        handler = grpc.stream_stream_rpc_method_handler(dies)
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
+        one = metadata_of(sockets, 1)
+        server.add_insecure_port(one.address)
+        await server.start()
+        async with serving(sockets, 2, cell=runs) as (other, _), proxied(one, other) as proxy:
+            call = await proxy.dispatch("cell", b"")
+            await died.wait()
+            with pytest.raises(WorkerDied):
+                await call.step()
+            assert started == ["first"]
+        await server.stop(grace=None)
+
+    run(main())
