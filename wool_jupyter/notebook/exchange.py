@@ -219,12 +219,18 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
         for name, value in list(namespace.items()):
             if id(value) in patch.replaced:
                 namespace[name] = patch.current(value)
-    new = [(patch.inside[ident], original) for ident, (original, _) in patch.replaced.items()]
-    new += arrived.apart.items()
-    return [
-        f"`{name}` ({type(obj).__name__}) was changed by the cell and is a new object now; other references keep the old one"
-        for name, obj in new
-    ]
+    told = dict(arrived.apart)
+    notices = []
+    for original, new in patch.replaced.values():
+        name = patch.inside[id(original)]
+        if namespace.get(name) is new:
+            told[name] = new
+        else:
+            notices.append(f"the {type(original).__name__} inside `{name}` {_REPLACED}")
+    return notices + [f"`{name}` ({type(new).__name__}) {_REPLACED}" for name, new in told.items()]
+
+
+_REPLACED = "was changed by the cell and is a new object now; other references keep the old one"
 
 
 def _cell_lines(file: str) -> list[str] | None:

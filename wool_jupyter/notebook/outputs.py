@@ -31,6 +31,8 @@ class TextReader:
         for lengths_and_stream in self._marks():
             *lengths, goes_on = lengths_and_stream
             if lengths[0] > until[0] or lengths[1] > until[1]:
+                # The two sizes were not taken at one moment: what of this text is younger than the mark comes after it.
+                until = min(until[0], lengths[0]), min(until[1], lengths[1])
                 break
             yield from self._segment((lengths[0], lengths[1]))
             self._goes_on = goes_on

@@ -63,21 +63,24 @@ def pack(stream: bytes | memoryview, buffers: Sequence[memoryview], *, places: S
 
 def _write(path: str, size: int, parts: "zip[tuple[memoryview, tuple[int, int]]]") -> bool:
     """False when the place is full: allocation fails before a byte is copied, where a store into a mapping would be SIGBUS."""
-    Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    fd = -1
     try:
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         os.posix_fallocate(fd, 0, size)
         for chunk, (offset, length) in parts:
             done = 0
             while done < length:
                 done += os.pwrite(fd, chunk[done : done + _WRITE_BYTES], offset + done)
     except OSError as error:
-        Path(path).unlink()
+        if fd >= 0:
+            Path(path).unlink()
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return False
         raise
     finally:
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)
     return True
 
 

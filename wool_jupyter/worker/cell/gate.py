@@ -6,7 +6,6 @@ nothing.
 """
 
 import signal
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -61,9 +60,9 @@ class Gate:
 
 
 def _in_cell(frame: Any) -> bool:
-    cell = vars(sys.modules["__main__"])  # by identity: the worker's own first module has that name, too
-    while frame is not None:
-        if frame.f_globals is cell:
+    """Up to the region: above it stands the worker's own entry point, which has that name, too."""
+    while frame is not None and frame.f_code is not Gate.region.__code__:
+        if frame.f_globals.get("__name__") == "__main__":
             return True
         frame = frame.f_back
     return False

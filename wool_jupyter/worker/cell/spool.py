@@ -27,8 +27,8 @@ class Spool:
     """Opens the files of one cell on construction. They are closed when the last thread of the cell lets go of it."""
 
     def __init__(self, directory: str) -> None:
-        self._files = [io.FileIO(os.open(f"{directory}/{name}", _WRITE_FLAGS, 0o600), "w") for name in (*NAMES, ORDER)]
-        self._fds = [file.fileno() for file in self._files]
+        self._fds = [os.open(f"{directory}/{name}", _WRITE_FLAGS, 0o600) for name in (*NAMES, ORDER)]
+        weakref.finalize(self, _close, self._fds).atexit = False
         self._marked: PAIR = (0, 0)
         self._goes_on = OUT
         self.lock = threading.RLock()  # re-entrant: a signal handler may print while a print is under way
@@ -49,6 +49,11 @@ class Spool:
 
     def lengths(self) -> PAIR:
         return os.lseek(self._fds[OUT], 0, os.SEEK_END), os.lseek(self._fds[ERR], 0, os.SEEK_END)
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 class CellStream(io.TextIOBase):

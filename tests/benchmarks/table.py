@@ -1,0 +1,37 @@
+"""Rows of measurements, as text."""
+
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass
+class Row:
+    """Durations in seconds, one for each run; `wool[i]` and `plain[i]` were measured in the same kernel."""
+
+    name: str
+    wool: list[float]
+    plain: list[float] | None = None
+    aim: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Median of the runs' own ratios: what slows a run down slows both of its sides."""
+        return None if self.plain is None else median(w / p for w, p in zip(self.wool, self.plain, strict=True))
+
+    def cells(self) -> list[str]:
+        plain = "" if self.plain is None else duration(median(self.plain))
+        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
+        return [self.name, plain, duration(median(self.wool)), ratio, self.aim]
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.1f} ms"
+
+
+def as_text(rows: list[Row]) -> str:
+    lines = [["", "plain", "%%wool", "ratio", "aim"], *(row.cells() for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(5)]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *(line[i].rjust(widths[i]) for i in (1, 2, 3)), line[4]]).rstrip()
+        for line in lines
+    )
