@@ -68,7 +68,7 @@ def test_a_routine_gets_what_it_is_sent_and_says_when_it_has_returned():
     run(main())
 
 
-def test_a_last_value_ends_the_call_and_lets_the_routine_clean_up_first():
+def test_a_last_value_is_answered_at_once_and_the_routine_cleans_up():
     async def main():
         gates = Gates()
 
@@ -81,7 +81,7 @@ def test_a_last_value_ends_the_call_and_lets_the_routine_clean_up_first():
         it, answers = session(one=one)
         await begun(it, routine="one")
         assert answers == [Ack(1), Yielded(1, b"only", True)]
-        assert gates.said == [[Ack(1)]]
+        assert gates.said == [answers]
         it.receive(Next(1))
         await settle()
         assert answers[2:] == []
