@@ -12,7 +12,7 @@ from uuid import UUID
 
 from wool_jupyter.errors import CannotShip, KeptOnWorker
 from wool_jupyter.notebook.capture import Capture
-from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding, standins
+from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding, standins, views
 from wool_jupyter.wire.cells import Names
 
 # IPython's own, made anew by the worker's shell.
@@ -51,13 +51,16 @@ class Shipment:
         self._capture = capture
         self._absent: dict[str, str] = {}  # soft names that stay -> what to say when they are used
         self._left_out: set[str] = set()  # names that stood in text only
+        self._bases: views.Bases = {}  # of arrays that share memory, once a first pass has met them
         while True:
             try:
                 self._pack()
             except _DumpFailed as failed:  # the memo is spoiled: leave the name out and begin again
                 self._without(failed)
-            else:
+                continue
+            if self._bases or not (bases := views.overlapping(self._pickler.arrays)):
                 return
+            self._bases = bases
 
     def _without(self, failed: _DumpFailed) -> None:
         name = failed.name
@@ -78,7 +81,7 @@ class Shipment:
 
     def _pack(self) -> None:
         self._file, self._out_of_band = io.BytesIO(), buffers.OutOfBand()
-        self._pickler = pickling.NotebookPickler(self._file, self._out_of_band)
+        self._pickler = pickling.NotebookPickler(self._file, self._out_of_band, bases=self._bases)
         self._stood_for: dict[int, Any] = {}  # id of a stand-in -> what stayed
         self._roots: list[tuple[Any, ...]] = []  # the memo knows them by id
         self._segments: list[tuple[str, int, int]] = []

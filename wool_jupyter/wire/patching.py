@@ -30,7 +30,7 @@ CONTENT: dict[str, Callable[[Any], Any]] = {
     "set": set.copy,
     "bytearray": bytes,
     "instance": lambda o: dict(vars(o)),
-    "array": lambda a: a.view(),
+    "array": pickling.Data,
     "frame": lambda f: f.copy(deep=False),
     "cell": rebuilding.cell_state,
     "function": lambda f: (f.__code__, rebuilding.function_state(f)),

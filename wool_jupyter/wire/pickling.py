@@ -16,11 +16,12 @@ import threading
 import types
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import IO, Any
 
 import cloudpickle
 
-from wool_jupyter.wire import classes, code_names, exceptions, rebuilding, standins
+from wool_jupyter.wire import classes, code_names, exceptions, rebuilding, standins, views
 
 PROTOCOL = 5
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
@@ -40,8 +41,11 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
         *,
         known_classes: Container[str] = (),
+        bases: views.Bases | None = None,
     ) -> None:
         super().__init__(file, PROTOCOL, buffer_callback)
+        self.bases = bases or {}
+        self.arrays: list[Any] = []
         self.known_classes = known_classes
         self.names: set[str] = set()  # global names that the functions read
         self.text: set[str] = set()  # identifiers inside their strings
@@ -147,6 +151,11 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._take_over(inner)
         return _load_leaf, (inner_file.getvalue(), *buffers)
 
+    def _array(self, array: Any) -> Any:
+        self.arrays.append(array)
+        found = self.bases.get(id(array))
+        return NotImplemented if found is None else views.as_view(array, *found)
+
     def _take_over(self, inner: "NotebookPickler") -> None:
         for gathered in ("names", "text", "attributes", "files"):
             getattr(self, gathered).update(getattr(inner, gathered))
@@ -201,7 +210,8 @@ class _LeafPickler(NotebookPickler):
 class ReturnPickler(NotebookPickler):
     """On the way back: objects that came from the kernel go as their number, and arrive as the kernel's originals.
 
-    `numbers` maps `id(obj)` to what is sent in the object's place.
+    `numbers` maps `id(obj)` to what is sent in the object's place, `view_bases` are the arrays among them, by
+    what owns their memory.
     """
 
     def __init__(
@@ -211,12 +221,30 @@ class ReturnPickler(NotebookPickler):
         *,
         numbers: Mapping[int, int] | Mapping[int, str],
         known_classes: Container[str] = (),
+        bases: views.Bases | None = None,
+        view_bases: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
-        super().__init__(file, buffer_callback, known_classes=known_classes)
+        super().__init__(file, buffer_callback, known_classes=known_classes, bases=bases)
         self._numbers = numbers
+        self._view_bases = view_bases
+
+    def _array(self, array: Any) -> Any:
+        """A view into the kernel's own array arrives as one."""
+        found = views.inside(array, self._view_bases)
+        return super()._array(array) if found is None else views.as_view(array, *found)
 
     def persistent_id(self, obj: Any) -> int | str | None:
         return self._numbers.get(id(obj))
+
+
+class Data:
+    """Arrives as a copy of the array, which by itself would arrive as a view of what the receiver has."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __reduce__(self) -> Any:
+        return self._array.__reduce_ex__(PROTOCOL)
 
 
 class Apart:
@@ -268,6 +296,8 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._exception
     if is_frame(t):
         return NotebookPickler._frame
+    if is_array(t):
+        return lambda pickler, array: pickler._array(array)
     if t.__name__ == "NewType" and t.__module__ == "typing":
         return NotebookPickler._newtype
     return _BY_TYPE.get(t)

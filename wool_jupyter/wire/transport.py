@@ -4,8 +4,9 @@ import os
 
 _FORK_SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
 
-# gRPC reads this when it is imported and when it starts. Its handlers for forks log noise when a notebook forks (`!cmd`, multiprocessing) and end children
-# that leave by `sys.exit` with a SIGSEGV (1.85). Set for that moment only: the environment is the user's.
+# gRPC reads this when it is imported and when it starts. Its handlers for forks log noise when a notebook forks (`!cmd`,
+# multiprocessing) and end children that leave by `sys.exit` with a SIGSEGV (1.85). Set for that moment only: the environment is
+# the user's.
 _before = os.environ.get(_FORK_SUPPORT)
 os.environ[_FORK_SUPPORT] = "0"
 import grpc  # noqa: E402

@@ -16,7 +16,7 @@ from typing import Any
 import xxhash
 
 from wool_jupyter.errors import CannotLoad
-from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding, standins
+from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding, standins, views
 from wool_jupyter.wire.cells import Names
 
 _SMALL_BYTES = 1 << 20  # up to here the baseline is dumped anew: exact where interning or set order make other bytes
@@ -54,6 +54,10 @@ class Arrival:
         self._kinds[_Gone] = None
         identified = {t for t in met if not issubclass(t, _BY_VALUE) and not t.__module__.startswith("numpy.dtypes")}
         self.numbers = {id(o): n for n, o in self._objects.items() if type(o) in identified and _is_ours(o)}
+        arrays = [o for o in self._objects.values() if pickling.is_array(type(o))]
+        self.view_bases = views.by_root(arrays)
+        found = ((id(array), views.inside(array, self.view_bases)) for array in arrays)
+        self._bases: views.Bases = {ident: base for ident, base in found if base is not None}
         self._kept = {ident: key for ident, key in standins.keys_by_id().items() if ident in self.numbers}
         position = {id(o): n for n, o in self._objects.items()}
         self._ends = [position[id(root)] for root in self._roots]
@@ -95,9 +99,9 @@ class Arrival:
 
     def _dump(self, k: int) -> tuple[bytes, list[memoryview]]:
         file, out_of_band = io.BytesIO(), buffers.OutOfBand()
-        pickler = pickling.NotebookPickler(file, out_of_band)
+        pickler = pickling.NotebookPickler(file, out_of_band, bases=self._bases)
         if self._kept:  # an object that does not pickle must not be tried
-            pickler = pickling.ReturnPickler(file, out_of_band, numbers=self._kept)
+            pickler = pickling.ReturnPickler(file, out_of_band, numbers=self._kept, bases=self._bases)
         start = self._first(k)
         if start:
             memo = {id(self._objects[n]): (n, self._objects[n]) for n in range(start)}
@@ -142,6 +146,7 @@ class Arrival:
                 kind is None
                 or id(obj) in self._kept
                 or id(obj) in parts
+                or id(obj) in self._bases  # the content is its base's
                 or not _is_ours(obj)
                 or (kind == "array" and self._is_untouched(obj))
             ):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from wool_jupyter.wire import buffers, pickling
+from wool_jupyter.wire import buffers, pickling, views
 from wool_jupyter.worker.cell.changes import Arrival
 
 # IPython puts these into a namespace by itself.
@@ -109,8 +109,24 @@ def pack(
 
 
 def _dump(parts: _Parts, arrival: Arrival) -> tuple[bytes, list[memoryview]]:
+    pickler, stream, out_of_band = _dump_with(parts, arrival, bases=None)
+    if bases := views.overlapping(pickler.arrays):
+        _, stream, out_of_band = _dump_with(parts, arrival, bases=bases)
+    return stream, out_of_band
+
+
+def _dump_with(
+    parts: _Parts, arrival: Arrival, *, bases: views.Bases | None
+) -> tuple[pickling.ReturnPickler, bytes, list[memoryview]]:
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
-    pickler = pickling.ReturnPickler(file, out_of_band, numbers=arrival.numbers, known_classes=arrival.class_ids)
+    pickler = pickling.ReturnPickler(
+        file,
+        out_of_band,
+        numbers=arrival.numbers,
+        known_classes=arrival.class_ids,
+        bases=bases,
+        view_bases=arrival.view_bases,
+    )
     with pickling.no_gc():
         for key, make in parts:
             try:
@@ -118,4 +134,4 @@ def _dump(parts: _Parts, arrival: Arrival) -> tuple[bytes, list[memoryview]]:
                 pickler.dump((key, pickler.root))
             except Exception as error:
                 raise _PartFailed(key, error) from error
-    return file.getvalue(), out_of_band.buffers
+    return pickler, file.getvalue(), out_of_band.buffers
