@@ -84,6 +84,13 @@ def test_shutdown_leaves_nothing(kernel, body):
     wait_until_gone(*pool)
 
 
+def test_shutdown_is_quiet(capfd, kernel):
+    pool = pool_of(kernel)
+    kernel.manager.shutdown_kernel(now=False)
+    wait_until_gone(*pool)
+    assert capfd.readouterr().err == ""
+
+
 @every_activity
 def test_restart_leaves_nothing_of_the_kernel_before(kernel, body):
     pool = pool_of(kernel, body)
@@ -184,7 +191,7 @@ def test_forked_child_that_exits_leaves_the_pool_alone(kernel, same):
     same()
 
 
-def test_multiprocessing_with_fork_works_beside_a_pool(kernel, same):
+def test_multiprocessing_with_fork_works_beside_a_pool(capfd, kernel, same):
     code = (
         "import multiprocessing\n"
         "def square(n):\n    return n * n\n"
@@ -193,6 +200,7 @@ def test_multiprocessing_with_fork_works_beside_a_pool(kernel, same):
     )
     assert value_of(kernel, code) == "[0, 1, 4, 9]"
     same()
+    assert capfd.readouterr().err == ""  # gRPC's hooks would log
 
 
 FORKED_CELL = (

@@ -1,6 +1,7 @@
 """A worker process as the nursery starts it."""
 
 import asyncio
+import fcntl
 import json
 import os
 import pickle
@@ -21,8 +22,7 @@ from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import NotReached
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.wire import cells
-from wool_jupyter.wire.ambient import Ambient
+from wool_jupyter.wire import ambient, cells
 from wool_jupyter.wire.credentials import read_token
 
 # The process that starts a worker is its parent by a thread that lives as long as it does.
@@ -33,6 +33,7 @@ actions = [
     (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
     (os.POSIX_SPAWN_DUP2, 1, 2),
     (os.POSIX_SPAWN_DUP2, int(write), 3),
+    (os.POSIX_SPAWN_CLOSE, int(write)),
 ]
 pid = os.posix_spawn(sys.executable, [*command, str(os.getpid())], os.environ, file_actions=actions)
 os.close(int(write))
@@ -83,7 +84,7 @@ class Worker:
             directory=str(directory),
             places=(str(directory),),
             names=cells.NO_NAMES,
-            ambient=pickle.dumps(Ambient.here()),
+            ambient=pickle.dumps(ambient.here()),
         )
         async with self.connected() as connection:
             call = await connection.call("cell", cells.encode(request))
@@ -97,7 +98,9 @@ class Worker:
 
 @contextmanager
 def started(pool, *, cwd="/", uid=None):
-    read, write = os.pipe()
+    read, low = os.pipe()
+    write = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)  # not 3 itself
+    os.close(low)
     uid = uid or str(uuid4())
     command = [sys.executable, "-P", "-m", "wool_jupyter.worker", uid, str(pool)]
     parent = subprocess.Popen(

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from wool_jupyter.errors import CannotShip, KeptOnWorker
 from wool_jupyter.notebook.capture import Capture
-from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding, standins, views
+from wool_jupyter.wire import buffers, classes, culprits, patching, pickling, standins, views
 from wool_jupyter.wire.cells import Names
 
 # IPython's own, made anew by the worker's shell.
@@ -23,18 +23,6 @@ _HISTORY = frozenset(
     "In Out _ih _oh _dh _i _ii _iii".split()
 )  # shipped when the cell names one itself: Out may be large
 _LOADERS = frozenset({"load", "loads", "read_pickle", "Unpickler"})
-
-_ADVICE = {
-    "module": "import it inside the cell",
-    "generator": "make it inside the cell, or ship a list of what it yields",
-    "coroutine": "make it inside the cell",
-    "Connection": "connect inside the cell",
-    "Thread": "start it inside the cell",
-    "memoryview": "ship the bytes, or the array behind it",
-    "TextIOWrapper": "open it inside the cell",
-    "BufferedReader": "open it inside the cell",
-    "BufferedWriter": "open it inside the cell",
-}
 
 
 @dataclass
@@ -73,11 +61,8 @@ class Shipment:
             self._left_out.add(name)
 
     def _explain(self, name: str) -> str:
-        path, culprit = _culprit(self.namespace[name], name)
-        kind = type(culprit)
-        full = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        advice = _ADVICE.get(kind.__name__, "make it inside the cell")
-        return f"`{path}` ({full}) stays in the kernel, it can't be shipped: {advice}"
+        found = culprits.find(self.namespace[name], name)
+        return f"{found} stays in the kernel, it can't be shipped: {found.advice}"
 
     def _pack(self) -> None:
         self._file, self._out_of_band = io.BytesIO(), buffers.OutOfBand()
@@ -240,34 +225,3 @@ def _cell_lines(file: str) -> list[str] | None:
     """Of a cell: files on disk are there for the worker, too."""
     entry: tuple[Any, ...] = linecache.cache.get(file, ())
     return entry[2] if len(entry) == 4 and entry[1] is None else None
-
-
-def _culprit(value: Any, path: str, depth: int = 0) -> tuple[str, Any]:
-    """The innermost part that can't be pickled, with its path; looked for only after a failure."""
-    if depth < 20:
-        for step, part in _parts(value):
-            if not pickling.NotebookPickler(io.BytesIO(), lambda _: None).pickles(part):
-                return _culprit(part, path + step, depth + 1)
-    return path, value
-
-
-def _parts(value: Any, limit: int = 10_000) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        yield from ((f"[{key!r}]", part) for key, part in list(value.items())[:limit])
-    elif isinstance(value, list | tuple):
-        yield from ((f"[{i}]", part) for i, part in enumerate(value[:limit]))
-    elif isinstance(value, set | frozenset):
-        yield from ((f"{{{part!r}}}", part) for part in list(value)[:limit])
-    if isinstance(value, types.FunctionType):
-        for variable, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
-            yield from ((f".<closure {variable}>", part) for part in rebuilding.cell_state(cell))
-        yield from ((f".<default {i}>", part) for i, part in enumerate(value.__defaults__ or ()))
-    elif isinstance(value, type):
-        yield from ((f".{name}", part) for name, part in classes.attributes_of(value).items())
-    elif hasattr(value, "__dict__"):
-        yield from ((f".{name}", part) for name, part in list(vars(value).items())[:limit])
-    for cls in type(value).__mro__:
-        slots = vars(cls).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if hasattr(value, name):
-                yield f".{name}", getattr(value, name)

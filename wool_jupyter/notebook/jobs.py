@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from wool_jupyter.errors import CannotLoad, WoolError
@@ -24,8 +24,7 @@ from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import CellSource, prepare_source
 from wool_jupyter.pool.worker_pool import PoolCall, WorkerPool
 from wool_jupyter.settings import PoolSettings
-from wool_jupyter.wire import buffers, cells
-from wool_jupyter.wire.ambient import Ambient
+from wool_jupyter.wire import ambient, buffers, cells
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -43,13 +42,22 @@ def run_cell(shell: "InteractiveShell", runtime: Runtime, *, body: str, settings
     """The value of the last expression. Raises what the cell raised, and shows it as a plain cell would."""
     __tracebackhide__ = True
     try:
-        return _CellJob(shell, runtime, settings).run(body)
+        end = _CellJob(shell, runtime, settings).run(body)
     except WoolError as error:
         tracebacks.show_plainly(error)
         raise
-    except BaseException as error:
+    except BaseException as error:  # SyntaxError, ■
         tracebacks.show_natively(error, shell)
         raise
+    if end.error is not None:
+        tracebacks.show_natively(end.error, shell)
+        raise end.error
+    return end.value
+
+
+class _End(NamedTuple):
+    value: Any
+    error: BaseException | None
 
 
 class _CellJob:
@@ -60,7 +68,7 @@ class _CellJob:
         self._presses = _Presses()
         self._late: list[cells.Event] = []
 
-    def run(self, body: str) -> Any:
+    def run(self, body: str) -> _End:
         source = prepare_source(self._shell, body)
         capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
         shipment = exchange.Shipment(self._shell.user_ns, capture)
@@ -81,7 +89,7 @@ class _CellJob:
     def _request(
         self, body: str, source: CellSource, shipment: exchange.Shipment, places: tuple[str, ...]
     ) -> cells.CellRequest:
-        self._ambient, self._number = Ambient.here(), source.number
+        self._ambient, self._number = ambient.here(), source.number
         return cells.CellRequest(
             source=body,
             transformed=source.source,
@@ -183,30 +191,32 @@ class _CellJob:
 
     # When it has ended. An interrupt is held back: half of the names would be worse than either.
 
-    def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, worker: UUID) -> Any:
-        pickle.loads(outcome.ambient).follow(self._ambient)
+    def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, worker: UUID) -> _End:
         arrived = exchange.load(outcome.reply, shipment)
         figures.ready()
         for notice in exchange.come_home(arrived, shipment, deleted=outcome.deleted):
             _notice(notice)
         last_value = arrived.value
         handles: dict[str, Kept] = {}
-        for name, key, kind, why in outcome.kept:
-            kept = handles.setdefault(
-                key, self._runtime.handles.make(key, worker, name=name or "_", kind=kind, cell=self._number)
-            )
+        for name, key, kind, culprit in outcome.kept:
+            if key not in handles:
+                handles[key] = self._runtime.handles.make(key, worker, name=name or "_", kind=kind, cell=self._number)
+            kept = handles[key]
             if name:
                 shipment.namespace[name] = kept
-                _notice(f"`{name}` ({kind}) stays on its worker, where the next %%wool cell that reads it runs: {why}")
+                _notice(
+                    f"{culprit} can't be shipped: `{name}` stays on its worker, where %%wool cells that read it will run"
+                )
             else:
                 last_value = kept
                 kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)
+        ambient.follow(
+            pickle.loads(outcome.ambient), self._ambient
+        )  # now that the libraries are loaded that the cell loaded
         for payload in pickle.loads(outcome.payload):
             self._shell.payload_manager.write_payload(payload)
         self._show_late()
-        if arrived.error is not None:
-            raise arrived.error
-        return last_value
+        return _End(last_value, arrived.error)
 
     def _show_late(self) -> None:
         """A plain cell shows its result or error before the figures that were left open."""

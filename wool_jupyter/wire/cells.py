@@ -56,9 +56,7 @@ class Outcome(_Event, frozen=True, tag="outcome"):
 
     reply: Parcel
     deleted: tuple[str, ...]
-    kept: tuple[
-        tuple[str, str, str, str], ...
-    ]  # name ("" is the last value), key, type, why: results that stay on the worker
+    kept: tuple[tuple[str, str, str, str], ...]  # name ("" is the last value), key, type, the culprit in words
     ambient: bytes  # pickled Ambient after the cell
     payload: bytes  # pickled list of IPython payloads (pager, set_next_input)
     bundle: Parcel | None  # pickled (data, metadata) of a last value that can't travel

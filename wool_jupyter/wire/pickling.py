@@ -84,7 +84,9 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._ship_name_of(cls)
         maker, args, (attributes, _) = found[:3]
         if maker.__name__ == "_make_skeleton_class":
-            maker, args = classes.skeleton, (*args[:3], {**args[3], "__qualname__": cls.__qualname__})
+            # cloudpickle 3.1 leaves these out: a nested class would lose its path, a slotted one get a `__dict__`.
+            namespace = {"__qualname__": cls.__qualname__, **{k: v for k, v in vars(cls).items() if k == "__slots__"}}
+            maker, args = classes.skeleton, (*args[:3], args[3] | namespace)
         else:  # the enum's maker: cloudpickle's own id of the class would undo ours
             args = (*args[:-2], None, None)
         attributes.pop("__slotnames__", None)  # copyreg's cache

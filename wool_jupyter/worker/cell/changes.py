@@ -113,9 +113,9 @@ class Arrival:
     def _first(self, k: int) -> int:
         return self._ends[k - 1] + 1 if k else 0
 
-    def changed(self) -> tuple[list[int], dict[str, Exception]]:
-        """Indices of the changed inputs, and why others can no longer be pickled."""
-        changed, stuck, seen = [], {}, 0
+    def changed(self) -> tuple[list[int], list[str]]:
+        """Indices of the changed inputs, and names of those that no longer pickle."""
+        changed, stuck, seen = [], [], 0
         with pickling.no_gc():
             for k, (name, _, count) in enumerate(self._names.segments):
                 digests = self._digests[seen : seen + count]
@@ -124,8 +124,8 @@ class Arrival:
                     continue
                 try:
                     stream, out_of_band = self._dump(k)
-                except Exception as error:  # noqa: BLE001 (whatever a user's __reduce__ raises)
-                    stuck[name] = error
+                except Exception:  # noqa: BLE001 (whatever a user's __reduce__ raises)
+                    stuck.append(name)
                     continue
                 if stream != self._before[k] or [xxhash.xxh3_128_digest(b) for b in out_of_band] != digests:
                     changed.append(k)

@@ -5,7 +5,7 @@ A part is one `dump`, so that a failing one is known by name. What can't travel 
 
 import io
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,9 +21,7 @@ class Reply:
     stream: bytes
     buffers: list[memoryview]
     deleted: list[str]
-    kept: dict[str, tuple[Any, str]] = field(
-        default_factory=dict
-    )  # name -> the object, and why it stays; "" is the last value
+    kept: dict[str, Any]  # by name; "" is the last value
 
 
 @dataclass
@@ -95,7 +93,7 @@ def pack(
     bound = {n: v for n, v in namespace.items() if n not in _SHELLS and (n not in before or before[n] is not v)}
     deleted = [n for n in before if n not in namespace and n not in _SHELLS]
     changed, stuck = arrival.changed()
-    kept = {name: (arrival.values[name], str(why)) for name, why in stuck.items() if name not in bound}
+    kept = {name: arrival.values[name] for name in stuck if name not in bound}
     parts = _Parts(arrival, changed, bound, value=value, error=error)
     while True:
         try:
@@ -103,7 +101,7 @@ def pack(
         except _PartFailed as failed:  # the memo is spoiled: begin again without it
             stays = parts.without(failed)
             if stays is not None:
-                kept[stays[0]] = stays[1], str(failed.cause)
+                kept[stays[0]] = stays[1]
         else:
             return Reply(stream, out_of_band, deleted, kept)
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wool_jupyter.errors import CannotLoad
-from wool_jupyter.wire import buffers, cells, classes, pickling, standins
-from wool_jupyter.wire.ambient import Ambient
+from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickling, standins
 from wool_jupyter.worker.cell import changes, outcome, spool
 from wool_jupyter.worker.cell.gate import Gate
 from wool_jupyter.worker.cell.main_module import enter_new_main
@@ -59,7 +58,7 @@ class CellRunner:
 
     def _run(self, request: cells.CellRequest) -> cells.Event:
         spool.own(self._current_spool())
-        pickle.loads(request.ambient).follow(Ambient.here())
+        ambient.follow(pickle.loads(request.ambient), ambient.here())
         for key in request.release:
             standins.release(key)
         classes.forget()
@@ -93,16 +92,16 @@ class CellRunner:
             at=self._lengths(),
             reply=buffers.pack(reply.stream, reply.buffers, places=request.places, name="reply"),
             deleted=tuple(reply.deleted),
-            kept=tuple(self._keep(name, obj, why) for name, (obj, why) in reply.kept.items()),
-            ambient=pickle.dumps(Ambient.here()),
+            kept=tuple(self._keep(name, obj) for name, obj in reply.kept.items()),
+            ambient=pickle.dumps(ambient.here()),
             payload=pickle.dumps(end.payload),
             bundle=bundle,
         )
 
-    def _keep(self, name: str, obj: Any, why: str) -> tuple[str, str, str, str]:
+    def _keep(self, name: str, obj: Any) -> tuple[str, str, str, str]:
         key = standins.keys_by_id().get(id(obj)) or f"{next(self._keys)}-{name}"
         standins.keep(key, obj)
-        return name, key, type(obj).__name__, why
+        return name, key, type(obj).__name__, str(culprits.find(obj, name))
 
     def _body_ended(self) -> None:
         self._late = True

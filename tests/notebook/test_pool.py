@@ -1,0 +1,142 @@
+"""The pool of a notebook: when it starts, who runs a cell, and what is left of it."""
+
+import os
+import re
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.kernel import Kernel
+from tests.support.waiting import wait_until
+
+POOLS = Path(f"/dev/shm/wool-{os.getuid()}/1")
+
+
+def pids(kernel):
+    return [int(pid) for pid in re.findall(r"pid (\d+)", kernel.ok("%wool status").stdout)]
+
+
+def family(kernel):
+    return psutil.Process(kernel.pid).children(recursive=True)
+
+
+def pool_directories(kernel):
+    return [line for path in POOLS.glob("k*/*") for line in [path] if path.is_dir()]
+
+
+def test_the_first_cell_starts_the_pool_and_says_so(fresh_kernel):
+    assert fresh_kernel.ok("%wool status").stdout == "wool: no pool runs; the next %%wool cell starts one\n"
+    result = fresh_kernel.wool("print('ran')")
+    assert result.stdout == "wool: started a pool for this notebook\nran\n"
+    assert fresh_kernel.wool("print('again')").stdout == "again\n"
+
+
+def test_cells_in_a_row_run_in_one_process_that_is_not_the_kernel(kernel):
+    ran_in = {kernel.wool("import os; os.getpid()").value for _ in range(10)}
+    assert len(ran_in) == 1
+    assert int(ran_in.pop()) != kernel.pid
+
+
+def test_the_number_of_workers_can_be_fixed(fresh_kernel):
+    assert "started" in fresh_kernel.ok("%wool start -n 2").stdout
+    wait_until(lambda: len(pids(fresh_kernel)) == 2)
+    assert fresh_kernel.ok("%wool start").stdout == "wool: the pool runs already\n"
+    assert len(pids(fresh_kernel)) == 2
+
+
+def test_start_with_another_number_is_heeded_or_said(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    text = fresh_kernel.ok("%wool start -n 3").stdout
+    if text == "wool: the pool runs already\n":
+        wait_until(lambda: len(pids(fresh_kernel)) == 3)
+
+
+def test_stop_ends_the_workers_and_is_idempotent(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 2")
+    children = family(fresh_kernel)
+    assert len(children) >= 2
+    assert fresh_kernel.ok("%wool stop").stdout == "wool: stopped the pool\n"
+    wait_until(lambda: not any(child.is_running() for child in children))
+    assert fresh_kernel.ok("%wool stop").stdout == "wool: no pool runs\n"
+    assert fresh_kernel.wool("print(1)").stdout == "wool: started a pool for this notebook\n1\n"
+
+
+def test_restart_gives_new_workers(fresh_kernel):
+    before = fresh_kernel.wool("import os; os.getpid()").value
+    fresh_kernel.ok("%wool restart")
+    assert fresh_kernel.wool("import os; os.getpid()").value != before
+
+
+def test_status_lists_each_worker_on_a_line(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    assert re.fullmatch(r"worker [0-9a-f]{8}  pid \d+  idle  \d+ s old\n", fresh_kernel.ok("%wool status").stdout)
+
+
+def test_options_by_config(fresh_kernel):
+    fresh_kernel.ok("%config Wool.workers = 1")
+    fresh_kernel.wool("pass")
+    assert len(pids(fresh_kernel)) == 1
+
+
+@pytest.mark.parametrize("now", [pytest.param(False, id="asked"), pytest.param(True, id="killed")])
+def test_a_kernel_that_ends_leaves_no_process_and_no_file(now):
+    before = set(pool_directories(None))
+    kernel = Kernel()
+    kernel.ok("%load_ext wool_jupyter")
+    kernel.wool("import subprocess\nchild = subprocess.Popen(['sleep', '1000']).pid")
+    children = family(kernel)
+    made = set(pool_directories(None)) - before
+    assert len(children) >= 3
+    assert made
+    kernel.shutdown(now=now)
+    wait_until(lambda: not any(child.is_running() and child.status() != "zombie" for child in children))
+    wait_until(lambda: not any(path.exists() for path in made))
+
+
+def test_a_kernel_that_ends_during_a_cell_leaves_nothing(tmp_path):
+    kernel = Kernel()
+    kernel.ok("%load_ext wool_jupyter")
+    running = kernel.begin("%%wool\nimport hashlib\nprint('busy', flush=True)\nhashlib.pbkdf2_hmac('sha256', b'a', b'b', 300_000_000)")
+    running.wait_for("busy")
+    children = family(kernel)
+    assert children
+    kernel.shutdown(now=True)
+    wait_until(lambda: not any(child.is_running() and child.status() != "zombie" for child in children))
+
+
+def test_a_restarted_kernel_has_no_pool_and_starts_anew(fresh_kernel):
+    fresh_kernel.wool("import os; x = os.getpid()")
+    children = family(fresh_kernel)
+    assert children
+    fresh_kernel.restart()
+    fresh_kernel.ok("%load_ext wool_jupyter")
+    assert "no pool runs" in fresh_kernel.ok("%wool status").stdout
+    wait_until(lambda: not any(child.is_running() and child.status() != "zombie" for child in children))
+    assert fresh_kernel.wool("print(1)").stdout == "wool: started a pool for this notebook\n1\n"
+
+
+def test_the_kernel_can_fork_while_a_pool_runs(fresh_kernel):
+    fresh_kernel.wool("x = 1")
+    fresh_kernel.ok("import multiprocessing as mp\ndef square(i): return i * i\nwith mp.get_context('fork').Pool(2) as p: y = p.map(square, [1, 2])")
+    assert fresh_kernel.value("y") == [1, 4]
+    assert fresh_kernel.wool("print(x)").stdout == "1\n"
+
+
+def test_shell_commands_of_the_kernel_show_their_own_output_only(fresh_kernel):
+    fresh_kernel.wool("x = 1")
+    shown = {fresh_kernel.ok("!echo hi").stdout.replace("\r", "") for _ in range(60)}
+    assert shown == {"hi\n"}
+
+
+def test_the_worker_starts_no_user_files_and_writes_none(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    kernel = Kernel(env={**os.environ, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")})
+    try:
+        kernel.ok("%load_ext wool_jupyter")
+        before = sorted(home.rglob("*"))
+        kernel.wool("x = 1")
+        assert sorted(home.rglob("*")) == before
+    finally:
+        kernel.shutdown()

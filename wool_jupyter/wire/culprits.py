@@ -1,0 +1,79 @@
+"""Which part of an object can't be pickled: looked for only after a failure."""
+
+import io
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from wool_jupyter.wire import classes, pickling, rebuilding
+
+_ADVICE = {
+    "module": "import it inside the cell",
+    "generator": "make it inside the cell, or ship a list of what it yields",
+    "coroutine": "make it inside the cell",
+    "Connection": "connect inside the cell",
+    "Thread": "start it inside the cell",
+    "memoryview": "ship the bytes, or the array behind it",
+    "TextIOWrapper": "open it inside the cell",
+    "BufferedReader": "open it inside the cell",
+    "BufferedWriter": "open it inside the cell",
+}
+_STEPS = 6  # a longer path tells a user nothing
+_PARTS = 10_000  # of one object
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """As text: where it stands and what it is."""
+
+    path: str
+    obj: Any
+
+    def __str__(self) -> str:
+        kind = type(self.obj)
+        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        return f"`{self.path}` ({module}{kind.__qualname__})"
+
+    @property
+    def advice(self) -> str:
+        return _ADVICE.get(type(self.obj).__name__, "make it inside the cell")
+
+
+def find(value: Any, name: str) -> Culprit:
+    """The innermost part of the variable that does not pickle by itself."""
+    path, at = name, value
+    for _ in range(_STEPS):
+        if type(at).__name__ in _ADVICE:
+            return Culprit(path, at)
+        failing = next(((step, part) for step, part in _parts(at) if not _pickles(part)), None)
+        if failing is None:
+            return Culprit(path, at)
+        path, at = path + failing[0], failing[1]
+    return Culprit(name, value)
+
+
+def _pickles(value: Any) -> bool:
+    return pickling.NotebookPickler(io.BytesIO(), lambda _: None).pickles(value)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", part) for key, part in list(value.items())[:_PARTS])
+    elif isinstance(value, list | tuple):
+        yield from ((f"[{i}]", part) for i, part in enumerate(value[:_PARTS]))
+    elif isinstance(value, set | frozenset):
+        yield from ((f"{{{part!r}}}", part) for part in list(value)[:_PARTS])
+    if isinstance(value, types.FunctionType):
+        for variable, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            yield from ((f".<closure {variable}>", part) for part in rebuilding.cell_state(cell))
+        yield from ((f".<default {i}>", part) for i, part in enumerate(value.__defaults__ or ()))
+    elif isinstance(value, type):
+        yield from ((f".{name}", part) for name, part in classes.attributes_of(value).items())
+    elif hasattr(value, "__dict__"):
+        yield from ((f".{name}", part) for name, part in list(vars(value).items())[:_PARTS])
+    for cls in type(value).__mro__:
+        slots = vars(cls).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, name):
+                yield f".{name}", getattr(value, name)
