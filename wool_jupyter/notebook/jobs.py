@@ -104,7 +104,7 @@ class _CellJob:
 
     def _run_on(
         self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, shipment: exchange.Shipment
-    ) -> Any:
+    ) -> _End:
         call = self._wait(
             self._runtime.bridge.enter(pool.run("cell", cells.encode(request), only=shipment.worker())),
             self._give_up_when_pressed,
