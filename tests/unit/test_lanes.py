@@ -130,6 +130,7 @@ def test_a_cancelled_caller_leaves_its_body_running_and_the_next_waits_for_it():
 
 def test_an_idle_lane_collects_cyclic_garbage():
     """What the last cell left must not wait for the next one."""
+
     class Node:
         pass
 

@@ -158,7 +158,9 @@ def test_a_method_is_bound_to_the_copy_of_its_object(kernel, worker, sent):
 
 
 def test_a_plain_method_of_a_class_is_the_classs_own(kernel, worker, sent):
-    kernel.run("class A:\n    def f(self):\n        return 3\n    class Inner:\n        def g(self):\n            return 4")
+    kernel.run(
+        "class A:\n    def f(self):\n        return 3\n    class Inner:\n        def g(self):\n            return 4"
+    )
     sent("[A.f, A, A.Inner.g]")
     assert worker("it[0] is it[1].f")
     assert worker("it[2] is it[1].Inner.g")
@@ -491,7 +493,9 @@ def test_an_object_of_a_forgotten_class_keeps_its_id(kernel, worker):
 
 
 def test_enum_members_stay_identical(kernel, worker, sent):
-    kernel.run("import enum\nclass Color(enum.Enum):\n    RED = 1\n    BLUE = 2\nclass F(enum.Flag):\n    A = 1\n    B = 2")
+    kernel.run(
+        "import enum\nclass Color(enum.Enum):\n    RED = 1\n    BLUE = 2\nclass F(enum.Flag):\n    A = 1\n    B = 2"
+    )
     sent("[Color.RED, {Color.BLUE: Color.RED}, F.A | F.B, Color]")
     assert worker("it[0] is it[3].RED and it[1][it[3].BLUE] is it[0]")
     back = kernel.load(worker.dump(worker("it")))

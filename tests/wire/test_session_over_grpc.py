@@ -340,13 +340,12 @@ def test_a_call_that_is_cancelled_before_it_was_taken_leaves_nothing(sockets):
 def test_a_client_that_vanishes_ends_its_calls_on_the_worker(sockets):
     async def main():
         forever = Forever()
-        async with serving(sockets, forever=forever) as (metadata, _):
-            async with connected(metadata) as connection:
-                for _ in range(3):
-                    await connection.call("forever", b"")
-                await until(lambda: forever.inside == 3)
-                connection._stream.cancel()
-                await until(lambda: forever.inside == 0)
+        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
+            for _ in range(3):
+                await connection.call("forever", b"")
+            await until(lambda: forever.inside == 3)
+            connection._stream.cancel()
+            await until(lambda: forever.inside == 0)
 
     run(main())
 

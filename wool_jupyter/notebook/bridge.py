@@ -3,9 +3,10 @@
 import asyncio
 import contextvars
 import os
+import signal
 import threading
-from collections.abc import Coroutine
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -30,39 +31,41 @@ class Bridge:
         return self._pid == os.getpid()
 
     def _serve(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # ■ is the main thread's
         asyncio.set_event_loop(self._loop)
         while True:
             with suppress(SystemExit, KeyboardInterrupt):  # a task's outcome, that asyncio also raises here
                 self._loop.run_forever()
 
-    def enter(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
+    def enter(
+        self, coroutine: Coroutine[Any, Any, T], *, unwanted: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> "Future[T]":
         """Runs it on the loop, in an empty context: with the caller's, what it prints later would appear under the caller's cell.
-        Cancelling the future cancels the coroutine."""
+
+        Cancelling the future cancels the coroutine. `unwanted` takes a result that came too late to be cancelled.
+        """
         outcome: Future[T] = Future()
-
-        def start() -> None:
-            if self._tasks is None:
-                self._tasks = OwnedTasks("bridge")
-            task = self._tasks.start(coroutine, "entered", awaited=True)
-            task.add_done_callback(lambda task: _settle(outcome, task))
-            outcome.add_done_callback(lambda outcome: self._cancel(outcome, task))
-
-        self._loop.call_soon_threadsafe(start, context=contextvars.Context())
+        self._loop.call_soon_threadsafe(self._start, coroutine, outcome, unwanted, context=contextvars.Context())
         return outcome
+
+    def _start(self, coroutine: Coroutine[Any, Any, T], outcome: "Future[T]", unwanted: Any) -> None:
+        if self._tasks is None:
+            self._tasks = OwnedTasks("bridge")
+        task = self._tasks.start(coroutine, "entered", awaited=True)
+        task.add_done_callback(lambda task: self._settle(outcome, task, unwanted))
+        outcome.add_done_callback(lambda outcome: self._cancel(outcome, task))
 
     def _cancel(self, outcome: "Future[T]", task: "asyncio.Task[T]") -> None:
         if outcome.cancelled():
             self._loop.call_soon_threadsafe(task.cancel)
 
-
-def _settle(outcome: "Future[T]", task: "asyncio.Task[T]") -> None:
-    if outcome.cancelled():
-        if not task.cancelled():
-            task.exception()
-        return
-    if task.cancelled():
-        outcome.cancel()
-    elif (error := task.exception()) is not None:
-        outcome.set_exception(error)
-    else:
-        outcome.set_result(task.result())
+    def _settle(self, outcome: "Future[T]", task: "asyncio.Task[T]", unwanted: Any) -> None:
+        if task.cancelled():
+            outcome.cancel()
+            return
+        error = task.exception()
+        with suppress(InvalidStateError):  # cancelled meanwhile, perhaps by another thread at this moment
+            outcome.set_result(task.result()) if error is None else outcome.set_exception(error)
+            return
+        if error is None and unwanted is not None and self._tasks is not None:
+            self._tasks.start(unwanted(task.result()), "unwanted")

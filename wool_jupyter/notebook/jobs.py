@@ -55,6 +55,14 @@ def run_cell(shell: "InteractiveShell", runtime: Runtime, *, body: str, settings
     return end.value
 
 
+def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[WorkerPool, bool]:
+    """Says so in one line if it was started just now."""
+    pool, just_now = runtime.pool(settings)
+    if just_now:
+        print(f"wool: started a pool of {pool.size} worker process{'es' if pool.size > 1 else ''} for this notebook")
+    return pool, just_now
+
+
 class _End(NamedTuple):
     value: Any
     error: BaseException | None
@@ -72,19 +80,13 @@ class _CellJob:
         source = prepare_source(self._shell, body)
         capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
         shipment = exchange.Shipment(self._shell.user_ns, capture)
-        pool = self._started_pool()
+        pool, _ = started_pool(self._runtime, self._settings)
         with self._runtime.call_directories() as places, self._presses:
             text = TextReader(places[0])
             try:
                 return self._run_on(pool, self._request(body, source, shipment, places), text, shipment)
             finally:
                 text.close()
-
-    def _started_pool(self) -> WorkerPool:
-        pool, just_now = self._runtime.pool(self._settings)
-        if just_now:
-            print("wool: started a pool for this notebook")
-        return pool
 
     def _request(
         self, body: str, source: CellSource, shipment: exchange.Shipment, places: tuple[str, ...]
@@ -105,10 +107,8 @@ class _CellJob:
     def _run_on(
         self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, shipment: exchange.Shipment
     ) -> _End:
-        call = self._wait(
-            self._runtime.bridge.enter(pool.run("cell", cells.encode(request), only=shipment.worker())),
-            self._give_up_when_pressed,
-        )
+        running = pool.run("cell", cells.encode(request), only=shipment.worker())
+        call = self._wait(self._runtime.bridge.enter(running, unwanted=PoolCall.close), self._give_up_when_pressed)
         try:
             outcome = self._events(pool, call, text)
         finally:

@@ -86,8 +86,16 @@ class Wool(Magics):  # type: ignore[misc]
         return PoolSettings(workers=self.workers, start_timeout_s=self.start_timeout_s)
 
     def _start(self) -> None:
-        _, just_now = _runtime().pool(self._settings())
-        print("wool: started a pool for this notebook" if just_now else "wool: the pool runs already")
+        from wool_jupyter.notebook import jobs
+
+        pool, just_now = jobs.started_pool(_runtime(), self._settings())
+        if just_now:
+            return
+        if self.workers is not None and self.workers > pool.size:
+            _runtime().bridge.enter(pool.grow(self.workers)).result()
+            print(f"wool: the pool grows to {pool.size} worker processes")
+        else:
+            print(f"wool: a pool of {pool.size} runs already; `%wool restart -n N` makes it smaller")
 
     def _stop(self) -> None:
         print("wool: stopped the pool" if _runtime().stop() else "wool: no pool runs")

@@ -87,6 +87,11 @@ class WorkerPool:
         return self._nursery.lost.done()
 
     @property
+    def size(self) -> int:
+        """Workers, with those that are starting."""
+        return len(self._members) + self._starting
+
+    @property
     def starting(self) -> int:
         return self._starting
 
@@ -104,7 +109,7 @@ class WorkerPool:
         """Waits for a free main thread, as long as workers are there or on their way, and returns once a worker has taken it.
         `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone."""
         while True:
-            if not self._slots.free and len(self._members) + self._starting < self._most:
+            if not self._slots.free and self.size < self._most:
                 self._begin_worker()
             await self._slots.take()
             try:
@@ -133,6 +138,12 @@ class WorkerPool:
             self._nursery.kill(member.child.uid)
         if members:
             await asyncio.wait({member.child.exited for member in members})
+
+    async def grow(self, workers: int) -> None:
+        """To that many; a larger pool stays as it is. Does not wait for those that it starts."""
+        self._most = max(self._most, workers)
+        while self.size < workers:
+            self._begin_worker()
 
     async def interrupt(self, uid: UUID) -> bool:
         """SIGINT. Returns once it is sent, so that one sent for a call can't reach the next; False: the worker is gone."""

@@ -1,6 +1,7 @@
 """gRPC as both ends import it, and what they must agree on."""
 
 import os
+import signal
 
 _FORK_SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
 
@@ -8,6 +9,7 @@ _FORK_SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
 # multiprocessing) and end children that leave by `sys.exit` with a SIGSEGV (1.85). Set for that moment only: the environment is
 # the user's.
 _before = os.environ.get(_FORK_SUPPORT)
+_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # its threads inherit it: ■ is the main thread's
 os.environ[_FORK_SUPPORT] = "0"
 import grpc  # noqa: E402
 import grpc.aio  # noqa: E402
@@ -17,6 +19,8 @@ if _before is None:
     del os.environ[_FORK_SUPPORT]
 else:
     os.environ[_FORK_SUPPORT] = _before
+
+signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
 
 __all__ = ["METHOD", "OPTIONS", "SERVICE", "grpc"]
 
