@@ -1,5 +1,7 @@
 """What a cell does to the objects that it was given."""
 
+
+
 import pytest
 
 from tests.support.kernel import same
@@ -109,7 +111,9 @@ CHANGES = [
     pytest.param("def g(a): a.append(4)\ng(xs)", "xs", "xs", id="by a function"),
     pytest.param("import random; random.seed(1); random.shuffle(xs)", "len(xs)", "xs", id="shuffle"),
     pytest.param("xs[0] = lambda: 3", "xs[0]()", "xs", id="a function put in"),
-    pytest.param("class New: v = 4\nxs[0] = New()", "xs[0].v, type(xs[0]) is New", "xs", id="an instance of a new class put in"),
+    pytest.param(
+        "class New: v = 4\nxs[0] = New()", "xs[0].v, type(xs[0]) is New", "xs", id="an instance of a new class put in"
+    ),
     pytest.param("k.__class__ = type('Other', (K,), {'x': 5})", "k.x", "k", id="class of an instance"),
     pytest.param("xs.append(k); k.n = 9", "xs[-1] is k, k.n", "k", id="one input into another"),
     pytest.param("xs[1], d['a'] = d['a'], xs[1]", "xs, d", "xs", id="swap"),
@@ -164,7 +168,11 @@ def test_an_estimator_is_fitted_in_place(kernel):
     )
     result = kernel.wool("model.fit(X, y)")
     assert "text/html" in result.data
-    assert kernel.value("(alias is model, model[1] is step, float(alias.predict([[10.0]])[0].round(6)))") == (True, True, 31.0)
+    assert kernel.value("(alias is model, model[1] is step, float(alias.predict([[10.0]])[0].round(6)))") == (
+        True,
+        True,
+        31.0,
+    )
 
 
 def test_a_grid_search_is_fitted_in_place(kernel):
@@ -174,7 +182,11 @@ def test_a_grid_search_is_fitted_in_place(kernel):
         "search = GridSearchCV(DecisionTreeClassifier(random_state=0), {'max_depth': [1, 3]}); alias = search"
     )
     kernel.wool("search.fit(X, y);")
-    assert kernel.value("(alias is search, alias.best_params_, int(search.predict(X[:1])[0]))") == (True, {"max_depth": 3}, 0)
+    assert kernel.value("(alias is search, alias.best_params_, int(search.predict(X[:1])[0]))") == (
+        True,
+        {"max_depth": 3},
+        0,
+    )
 
 
 def test_a_changed_input_brings_nothing_else_along(kernel):
@@ -198,10 +210,17 @@ def test_an_input_that_was_rebound_in_the_cell_keeps_its_change_for_its_aliases(
 def test_views_of_one_array_stay_views(kernel):
     kernel.ok("import numpy as np\nbase = np.zeros(50_000); head = base[:100]; both = [base, head]")
     kernel.wool("base[:] = 1; head[0] = 5")
-    assert kernel.value("(float(base[0]), float(head[0]), float(base[1]), np.shares_memory(base, head))") == (5.0, 5.0, 1.0, True)
+    assert kernel.value("(float(base[0]), float(head[0]), float(base[1]), np.shares_memory(base, head))") == (
+        5.0,
+        5.0,
+        1.0,
+        True,
+    )
 
 
 def test_many_small_objects_keep_their_identity(kernel):
-    kernel.ok("class P:\n    def __init__(self, i): self.i = i\nps = [P(i) for i in range(20_000)]; first, last = ps[0], ps[-1]")
+    kernel.ok(
+        "class P:\n    def __init__(self, i): self.i = i\nps = [P(i) for i in range(20_000)]; first, last = ps[0], ps[-1]"
+    )
     kernel.wool("for p in ps: p.i += 1")
     assert kernel.value("(ps[0] is first, ps[-1] is last, sum(p.i for p in ps))") == (True, True, 200_010_000)

@@ -1,5 +1,7 @@
 """What a cell raises, and how it is shown."""
 
+
+
 import re
 import runpy
 from pathlib import Path
@@ -44,7 +46,9 @@ CELLS = [
     pytest.param("raise Plain", id="class"),
     pytest.param("raise Plain('a', 1)", id="args"),
     pytest.param("raise Slotted(3)", id="slots"),
-    pytest.param("class New(Exception):\n    def __init__(self, a, b): self.a = a\nraise New(1, 2)", id="defined in the cell"),
+    pytest.param(
+        "class New(Exception):\n    def __init__(self, a, b): self.a = a\nraise New(1, 2)", id="defined in the cell"
+    ),
     pytest.param("try: 1 / 0\nexcept Exception as e: raise Two(1, 'x') from e", id="cause"),
     pytest.param("try: fail(1)\nexcept Exception: raise Plain('b')", id="context"),
     pytest.param("try: fail(1)\nexcept Exception: raise Plain('b') from None", id="suppressed"),
@@ -117,30 +121,66 @@ def assert_lines_are_right(text, cells):
             assert cells[number].splitlines()[int(arrow[1]) - 1].strip() == arrow[2].strip()
 
 
-CATCH = "try:\n    get_ipython().run_cell_magic('wool', '', {body!r})\nexcept BaseException as caught:\n    err = caught\n"
+CATCH = (
+    "try:\n    get_ipython().run_cell_magic('wool', '', {body!r})\nexcept BaseException as caught:\n    err = caught\n"
+)
 
 
 @pytest.mark.parametrize(
     ("body", "check", "expected"),
     [
-        pytest.param("raise Two(3, 'x')", "(type(err) is Two, err.code, err.text, str(err))", (True, 3, "x", "3: x"), id="two"),
+        pytest.param(
+            "raise Two(3, 'x')", "(type(err) is Two, err.code, err.text, str(err))", (True, 3, "x", "3: x"), id="two"
+        ),
         pytest.param("raise KwOnly(code=4)", "(type(err) is KwOnly, err.code, err.args)", (True, 4, ()), id="keyword"),
         pytest.param("raise Slotted(5)", "(type(err) is Slotted, err.v)", (True, 5), id="slots"),
-        pytest.param("e = Plain(1); e.extra = [1]; raise e", "(type(err) is Plain, err.extra, err.args)", (True, [1], (1,)), id="attribute"),
+        pytest.param(
+            "e = Plain(1); e.extra = [1]; raise e",
+            "(type(err) is Plain, err.extra, err.args)",
+            (True, [1], (1,)),
+            id="attribute",
+        ),
         pytest.param("e = Plain(); e.add_note('n'); raise e", "err.__notes__", ["n"], id="notes"),
         pytest.param("raise Plain from KeyError('k')", "repr(err.__cause__)", "KeyError('k')", id="cause"),
         pytest.param("raise SystemExit(3)", "(type(err).__name__, err.code)", ("SystemExit", 3), id="system exit"),
-        pytest.param("import sys; sys.exit('bye')", "(type(err).__name__, err.code)", ("SystemExit", "bye"), id="sys.exit"),
+        pytest.param(
+            "import sys; sys.exit('bye')", "(type(err).__name__, err.code)", ("SystemExit", "bye"), id="sys.exit"
+        ),
         pytest.param("raise KeyboardInterrupt('k')", "repr(err)", "KeyboardInterrupt('k')", id="interrupt"),
         pytest.param("raise StopIteration(3)", "(repr(err), err.value)", ("StopIteration(3)", 3), id="stop"),
-        pytest.param("open('/no/such')", "(type(err).__name__, err.errno, err.filename)", ("FileNotFoundError", 2, "/no/such"), id="os"),
+        pytest.param(
+            "open('/no/such')",
+            "(type(err).__name__, err.errno, err.filename)",
+            ("FileNotFoundError", 2, "/no/such"),
+            id="os",
+        ),
         pytest.param("'é'.encode('ascii')", "(err.start, err.object)", (0, "é"), id="unicode"),
         pytest.param("import json; json.loads('{')", "(err.pos, err.doc)", (1, "{"), id="json"),
-        pytest.param("import subprocess; subprocess.run(['false'], check=True)", "(err.returncode, err.cmd)", (1, ["false"]), id="process"),
-        pytest.param("raise ExceptionGroup('g', [Two(1, 'a'), KeyError(2)])", "(len(err.exceptions), type(err.exceptions[0]) is Two)", (2, True), id="group"),
-        pytest.param("import threading; e = Plain('m'); e.lock = threading.Lock(); raise e", "(type(err) is Plain, str(err))", (True, "m"), id="unpicklable attribute"),
+        pytest.param(
+            "import subprocess; subprocess.run(['false'], check=True)",
+            "(err.returncode, err.cmd)",
+            (1, ["false"]),
+            id="process",
+        ),
+        pytest.param(
+            "raise ExceptionGroup('g', [Two(1, 'a'), KeyError(2)])",
+            "(len(err.exceptions), type(err.exceptions[0]) is Two)",
+            (2, True),
+            id="group",
+        ),
+        pytest.param(
+            "import threading; e = Plain('m'); e.lock = threading.Lock(); raise e",
+            "(type(err) is Plain, str(err))",
+            (True, "m"),
+            id="unpicklable attribute",
+        ),
         pytest.param("raise Plain(open('/dev/null'))", "type(err) is Plain", True, id="unpicklable argument"),
-        pytest.param("class Here(Exception): pass\nraise Here(1)", "(type(err) is Here, err.args)", (True, (1,)), id="class of the cell"),
+        pytest.param(
+            "class Here(Exception): pass\nraise Here(1)",
+            "(type(err) is Here, err.args)",
+            (True, (1,)),
+            id="class of the cell",
+        ),
         pytest.param("err0 = Plain(1)\nraise err0", "err is err0", True, id="same object as a name"),
         pytest.param("raise old", "err is old", True, id="same object as an input"),
     ],
@@ -151,7 +191,9 @@ def test_an_error_arrives_with_type_and_content(kernel, body, check, expected):
     assert kernel.value(check) == expected
 
 
-@pytest.mark.parametrize("body", ["raise SystemExit(3)", "raise KeyboardInterrupt", "raise GeneratorExit", "1 / 0", "x = ("])
+@pytest.mark.parametrize(
+    "body", ["raise SystemExit(3)", "raise KeyboardInterrupt", "raise GeneratorExit", "1 / 0", "x = ("]
+)
 def test_after_an_error_the_next_cell_runs_on_the_same_worker(kernel, body):
     kernel.wool("import os; before = os.getpid()")
     kernel.run(wool(body))
@@ -204,12 +246,17 @@ def test_an_error_in_a_function_of_a_wool_cell_called_by_a_plain_one_shows_its_l
 
 def test_tb_and_debugger_state_know_the_last_error(kernel):
     kernel.wool_error("1 / 0")
-    assert "ZeroDivisionError" in kernel.run("%tb").stdout + kernel.run("%tb").text("error") + str(kernel.run("%tb").error)
+    assert "ZeroDivisionError" in kernel.run("%tb").stdout + kernel.run("%tb").text("error") + str(
+        kernel.run("%tb").error
+    )
     assert kernel.value("type(__import__('sys').last_value).__name__") == "ZeroDivisionError"
 
 
 def test_warnings_are_shown_once(kernel):
-    same(kernel, "import warnings\nfor _ in range(3): warnings.warn('careful')\nwarnings.warn('other', DeprecationWarning)")
+    same(
+        kernel,
+        "import warnings\nfor _ in range(3): warnings.warn('careful')\nwarnings.warn('other', DeprecationWarning)",
+    )
 
 
 def test_warnings_as_errors_follow_the_kernel(kernel):
@@ -241,7 +288,9 @@ def test_an_error_stops_run_all(tmp_path):
     [
         pytest.param("import threading; x = threading.Lock()", "x", ["`x`", "lock"], id="lock"),
         pytest.param("x = (i for i in range(3))", "list(x)", ["`x`", "generator", "list"], id="generator"),
-        pytest.param("x = open('/dev/null')", "x.read()", ["`x`", "TextIOWrapper", "open it inside the cell"], id="file"),
+        pytest.param(
+            "x = open('/dev/null')", "x.read()", ["`x`", "TextIOWrapper", "open it inside the cell"], id="file"
+        ),
         pytest.param("x = {'a': [1, (i for i in ())]}", "x['a']", ["`x['a'][1]`", "generator"], id="nested"),
         pytest.param(
             "class C: pass\nx = C(); x.conn = __import__('sqlite3').connect(':memory:')",
@@ -250,10 +299,18 @@ def test_an_error_stops_run_all(tmp_path):
             id="connection",
         ),
         pytest.param(
-            "import threading\nx = threading.Thread(target=print)", "x.start()", ["`x`", "Thread", "start it inside"], id="thread"
+            "import threading\nx = threading.Thread(target=print)",
+            "x.start()",
+            ["`x`", "Thread", "start it inside"],
+            id="thread",
         ),
         pytest.param("x = get_ipython()", "x.user_ns", ["`x`"], id="shell"),
-        pytest.param("def mk():\n    g = (i for i in ())\n    def x(): return g\n    return x\nx = mk()", "x()", ["`x.", "g"], id="closure"),
+        pytest.param(
+            "def mk():\n    g = (i for i in ())\n    def x(): return g\n    return x\nx = mk()",
+            "x()",
+            ["`x.", "g"],
+            id="closure",
+        ),
         pytest.param("x = memoryview(b'a')", "x[0]", ["`x`", "memoryview"], id="memoryview"),
         pytest.param("class D: pass\nx = [D()]; x[0].f = open('/dev/null')", "x[0]", ["`x[0].f`"], id="attribute path"),
     ],

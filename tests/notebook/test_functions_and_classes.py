@@ -1,5 +1,7 @@
 """Functions and classes of the notebook, there and back."""
 
+# ruff: noqa: E501 (a case is a line)
+
 import pytest
 
 from tests.support.kernel import same
@@ -64,10 +66,16 @@ FUNCTION_CELLS = [
     pytest.param("kind(1), kind('a'), kind(True)", "kind(2)", id="singledispatch"),
     pytest.param("partial(), partial(5)", "partial()", id="partial"),
     pytest.param("inc(); inc(); get()", "get(), inc(), get()", id="closures share"),
-    pytest.param("import inspect\ninspect.signature(add), inspect.signature(annotated), annotated.__doc__", "1", id="signature"),
+    pytest.param(
+        "import inspect\ninspect.signature(add), inspect.signature(annotated), annotated.__doc__", "1", id="signature"
+    ),
     pytest.param("import typing\ntyping.get_type_hints(annotated)", "1", id="hints"),
     pytest.param("deep()", "log", id="transitive"),
-    pytest.param("import inspect\nprint(inspect.getsource(fact), inspect.getsource(add), inspect.getsource(mul))", "1", id="source"),
+    pytest.param(
+        "import inspect\nprint(inspect.getsource(fact), inspect.getsource(add), inspect.getsource(mul))",
+        "1",
+        id="source",
+    ),
     pytest.param("def new(a): return fact(a) + bump()\nnew(3)", "new(3), counter", id="defined in the cell"),
     pytest.param("def fact(n): return -1", "fact(3), deep()", id="redefined in the cell"),
     pytest.param("def fact(n): return -1\nprint(deep())", "fact(3), deep()", id="redefined and used by another"),
@@ -75,10 +83,20 @@ FUNCTION_CELLS = [
     pytest.param("import pickle\npickle.loads(pickle.dumps(fact)) is fact", "1", id="pickle by name"),
     pytest.param("fact.__module__, fact.__globals__ is globals(), __name__", "1", id="globals of a function"),
     pytest.param("list(map(mul, [1, 2])), sorted([3, 1], key=lambda a: -mul(a))", "1", id="as arguments"),
-    pytest.param("def outer():\n    def inner(): return counter\n    return inner\nf = outer()", "f(), f.__qualname__", id="closure comes back"),
-    pytest.param("fs = [lambda i=i: i + counter for i in range(3)]", "[f() for f in fs]", id="list of lambdas comes back"),
+    pytest.param(
+        "def outer():\n    def inner(): return counter\n    return inner\nf = outer()",
+        "f(), f.__qualname__",
+        id="closure comes back",
+    ),
+    pytest.param(
+        "fs = [lambda i=i: i + counter for i in range(3)]", "[f() for f in fs]", id="list of lambdas comes back"
+    ),
     pytest.param("it = gen", "it is gen", id="alias of a function"),
-    pytest.param("def f(): return g()\ndef g(): return counter", "f(), f.__globals__ is globals()", id="come back with the globals of here"),
+    pytest.param(
+        "def f(): return g()\ndef g(): return counter",
+        "f(), f.__globals__ is globals()",
+        id="come back with the globals of here",
+    ),
     pytest.param("setattr(bump, 'tag', [1])", "bump.tag", id="attribute"),
     pytest.param("cached(1); cached.cache_info().misses", "1", id="cache_info"),
 ]
@@ -155,43 +173,101 @@ p = Point(1, 2); c = Color.RED; pts = {p: 'p'}; impl = Impl(); red = {'c': Color
 """
 
 CLASS_CELLS = [
-    pytest.param("q = Point(3); type(q) is Point, type(p) is Point", "type(q) is Point, isinstance(q, Point), q", id="instances"),
+    pytest.param(
+        "q = Point(3); type(q) is Point, type(p) is Point", "type(q) is Point, isinstance(q, Point), q", id="instances"
+    ),
     pytest.param("Point.made", "Point.made", id="class attribute"),
     pytest.param("Point(1); Point(2); Point.made", "Point.made", id="counted instances"),
     pytest.param("p.norm, p.zero(), Point.helper(2), p.helper(3)", "1", id="property and methods"),
     pytest.param("p.norm = 9", "p", id="property setter"),
-    pytest.param("z = Point3(1, 2, 3); z.slow, isinstance(z, Point), z", "z.slow, z.__dict__, type(z).__mro__", id="inheritance and super"),
-    pytest.param("c is Color.RED, red['c'] is Color.RED, c.hot()", "c is Color.RED, red['c'] is Color.RED", id="enum identity"),
-    pytest.param("m = Color.BLUE; ms = list(Color); Color(2) is m", "m is Color.BLUE, ms[0] is Color.RED, Color['RED'] is ms[0]", id="enum member back"),
+    pytest.param(
+        "z = Point3(1, 2, 3); z.slow, isinstance(z, Point), z",
+        "z.slow, z.__dict__, type(z).__mro__",
+        id="inheritance and super",
+    ),
+    pytest.param(
+        "c is Color.RED, red['c'] is Color.RED, c.hot()", "c is Color.RED, red['c'] is Color.RED", id="enum identity"
+    ),
+    pytest.param(
+        "m = Color.BLUE; ms = list(Color); Color(2) is m",
+        "m is Color.BLUE, ms[0] is Color.RED, Color['RED'] is ms[0]",
+        id="enum member back",
+    ),
     pytest.param("fl = Flag.A | Flag.B; fl", "fl == Flag.A | Flag.B, Flag.A in fl, type(fl) is Flag", id="flag"),
-    pytest.param("impl.m(), isinstance(impl, Base)\ntry: Base()\nexcept TypeError as e: print(e)", "isinstance(impl, Base)", id="ABC"),
-    pytest.param("class V:\n    pass\nBase.register(V)\nisinstance(V(), Base)", "isinstance(V(), Base)", id="ABC registration in the cell"),
-    pytest.param("d = D(1); d.b.append(2); e = D(0)\nd > e, dataclasses.asdict(d), D.__annotations__", "d, type(d) is D, d > e, dataclasses.fields(d)[0].name", id="dataclass"),
-    pytest.param("f = F(1); hash(f) == hash(F(1)), f\ntry: f.a = 2\nexcept Exception as e: print(type(e).__name__)", "f == F(1), type(f) is F", id="frozen dataclass with slots"),
+    pytest.param(
+        "impl.m(), isinstance(impl, Base)\ntry: Base()\nexcept TypeError as e: print(e)",
+        "isinstance(impl, Base)",
+        id="ABC",
+    ),
+    pytest.param(
+        "class V:\n    pass\nBase.register(V)\nisinstance(V(), Base)",
+        "isinstance(V(), Base)",
+        id="ABC registration in the cell",
+    ),
+    pytest.param(
+        "d = D(1); d.b.append(2); e = D(0)\nd > e, dataclasses.asdict(d), D.__annotations__",
+        "d, type(d) is D, d > e, dataclasses.fields(d)[0].name",
+        id="dataclass",
+    ),
+    pytest.param(
+        "f = F(1); hash(f) == hash(F(1)), f\ntry: f.a = 2\nexcept Exception as e: print(type(e).__name__)",
+        "f == F(1), type(f) is F",
+        id="frozen dataclass with slots",
+    ),
     pytest.param("n = NT(1, 2); n, n._replace(a=3), NT._fields", "n, type(n) is NT, n._asdict()", id="namedtuple"),
     pytest.param("n = TNT(1); n", "n, type(n) is TNT", id="NamedTuple"),
-    pytest.param("WithMeta.by_meta, type(WithMeta) is Meta\nclass Other(metaclass=Meta): pass\nw = WithMeta()", "Other.by_meta, type(w) is WithMeta, type(Other) is Meta", id="metaclass"),
-    pytest.param("Reg.subs\nclass More(Reg): pass\nReg.subs", "Reg.subs, More.__mro__[1] is Reg", id="__init_subclass__"),
-    pytest.param("class New(Point):\n    def extra(self): return self.x + 1\nn = New(4); n.extra()", "n.extra(), isinstance(n, Point), type(n) is New, New.__bases__", id="subclass made in the cell"),
+    pytest.param(
+        "WithMeta.by_meta, type(WithMeta) is Meta\nclass Other(metaclass=Meta): pass\nw = WithMeta()",
+        "Other.by_meta, type(w) is WithMeta, type(Other) is Meta",
+        id="metaclass",
+    ),
+    pytest.param(
+        "Reg.subs\nclass More(Reg): pass\nReg.subs", "Reg.subs, More.__mro__[1] is Reg", id="__init_subclass__"
+    ),
+    pytest.param(
+        "class New(Point):\n    def extra(self): return self.x + 1\nn = New(4); n.extra()",
+        "n.extra(), isinstance(n, Point), type(n) is New, New.__bases__",
+        id="subclass made in the cell",
+    ),
     pytest.param("b = Box[int](3); b.v, Box.__orig_bases__", "b.v, type(b) is Box", id="Generic"),
     pytest.param("m = Managed(); m.d, setattr(m, 'd', 3), m.d", "m.d, Managed.d.n", id="descriptor"),
-    pytest.param("try: raise MyError(1)\nexcept MyError as e: err = e", "err.args, type(err) is MyError", id="exception instance"),
+    pytest.param(
+        "try: raise MyError(1)\nexcept MyError as e: err = e", "err.args, type(err) is MyError", id="exception instance"
+    ),
     pytest.param("i = Outer.Inner(); i.v, Outer.Inner.__qualname__", "type(i) is Outer.Inner", id="nested class"),
     pytest.param("Call()(1), callable(Call())", "1", id="callable"),
     pytest.param("pts[p], pts[Point(1, 2)], {Point(1, 2): 1} == {p: 1}", "pts[Point(1, 2)]", id="hash and eq"),
-    pytest.param("import pickle\nb = pickle.dumps(p); pickle.loads(b) == p, pickle.loads(pickle.dumps(c)) is c", "pickle.loads(b)", id="pickle in the cell"),
+    pytest.param(
+        "import pickle\nb = pickle.dumps(p); pickle.loads(b) == p, pickle.loads(pickle.dumps(c)) is c",
+        "pickle.loads(b)",
+        id="pickle in the cell",
+    ),
     pytest.param("import copy\ncopy.deepcopy(p) == p, copy.copy(p) is p", "1", id="copy"),
     pytest.param("import inspect\nprint(inspect.getsource(Point.zero))", "1", id="source of a method"),
     pytest.param("import inspect\nprint(inspect.getsource(Color))", "1", id="source of a class"),
     pytest.param("p.__module__, Point.__module__, Point.__qualname__, Point", "1", id="module"),
     pytest.param("bound = p.zero; meth = p.__repr__", "bound(), meth(), meth.__self__ is p", id="bound methods back"),
-    pytest.param("Point.__init__.__globals__ is globals(), Point.zero.__func__.__globals__ is globals()", "1", id="globals of methods"),
-    pytest.param("class Point:\n    new = True\nq = Point()", "type(q) is Point, Point.new, type(p) is Point, p.x", id="redefined in the cell"),
+    pytest.param(
+        "Point.__init__.__globals__ is globals(), Point.zero.__func__.__globals__ is globals()",
+        "1",
+        id="globals of methods",
+    ),
+    pytest.param(
+        "class Point:\n    new = True\nq = Point()",
+        "type(q) is Point, Point.new, type(p) is Point, p.x",
+        id="redefined in the cell",
+    ),
     pytest.param("class S:\n    __slots__ = ('a',)\ns = S(); s.a = 1", "s.a, type(s) is S", id="slots"),
     pytest.param("class N:\n    def __init__(self): self.next = self\nn = N()", "n.next is n", id="cycle"),
     pytest.param("class Lazy:\n    def __getattr__(self, n): return n\nl = Lazy()", "l.anything", id="__getattr__"),
-    pytest.param("class Sing:\n    _i = None\n    def __new__(cls):\n        cls._i = cls._i or super().__new__(cls)\n        return cls._i\ns = Sing()", "s is Sing(), Sing._i is s", id="singleton"),
-    pytest.param("q = [Point(i) for i in range(3)]", "[type(x) is Point for x in q], q, Point.made", id="list of instances"),
+    pytest.param(
+        "class Sing:\n    _i = None\n    def __new__(cls):\n        cls._i = cls._i or super().__new__(cls)\n        return cls._i\ns = Sing()",
+        "s is Sing(), Sing._i is s",
+        id="singleton",
+    ),
+    pytest.param(
+        "q = [Point(i) for i in range(3)]", "[type(x) is Point for x in q], q, Point.made", id="list of instances"
+    ),
     pytest.param("Point.extra = lambda self: self.x * 10\np.extra()", "p.extra()", id="method added"),
     pytest.param("Point.__repr__ = lambda self: 'P'\np", "p", id="method replaced"),
 ]

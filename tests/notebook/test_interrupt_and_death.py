@@ -1,5 +1,7 @@
 """■, and workers that die."""
 
+# ruff: noqa: E501 (a case is a line)
+
 import re
 import signal
 
@@ -43,7 +45,9 @@ def test_an_interrupted_cell_ends_with_its_names_on_the_same_worker(kernel, busy
 
 def test_a_cell_that_handles_the_interrupt_ends_well(kernel):
     running = kernel.begin(
-        wool("import time\ntry:\n    print('busy', flush=True)\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('saved')\nok = True\n'value'")
+        wool(
+            "import time\ntry:\n    print('busy', flush=True)\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('saved')\nok = True\n'value'"
+        )
     )
     running.wait_for("busy")
     kernel.interrupt()
@@ -101,7 +105,9 @@ def test_the_cells_that_follow_an_interrupt_are_not_run(kernel):
 def test_a_third_interrupt_kills_a_worker_that_does_not_listen(kernel):
     kernel.wool("import os, signal; before = os.getpid()")
     running = kernel.begin(
-        wool("import os, time\nprint('busy', flush=True)\nwhile True:\n    try: time.sleep(600)\n    except KeyboardInterrupt: print('no', flush=True)")
+        wool(
+            "import os, time\nprint('busy', flush=True)\nwhile True:\n    try: time.sleep(600)\n    except KeyboardInterrupt: print('no', flush=True)"
+        )
     )
     running.wait_for("busy")
     kernel.interrupt()
@@ -121,14 +127,20 @@ DEATHS = [
     pytest.param("import ctypes; ctypes.string_at(0)", "SIGSEGV", id="SIGSEGV"),
     pytest.param("import os; os.abort()", "SIGABRT", id="SIGABRT"),
     pytest.param("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", "SIGTERM", id="SIGTERM"),
-    pytest.param("import os, threading\nthreading.Thread(target=os._exit, args=(4,)).start()\nthreading.Event().wait()", "4", id="thread"),
+    pytest.param(
+        "import os, threading\nthreading.Thread(target=os._exit, args=(4,)).start()\nthreading.Event().wait()",
+        "4",
+        id="thread",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("death", "words"), DEATHS)
 def test_the_death_of_a_worker_ends_its_cell_in_words(kernel, death, words):
     kernel.ok("x = 'old'; xs = []")
-    result = kernel.run(wool(f"x = 'new'\nxs.append(1)\nprint('shown')\nimport sys; print('err', file=sys.stderr)\n{death}"))
+    result = kernel.run(
+        wool(f"x = 'new'\nxs.append(1)\nprint('shown')\nimport sys; print('err', file=sys.stderr)\n{death}")
+    )
     assert (result.status, result.error.ename) == ("error", "WorkerDied")
     assert re.search(words, result.error.evalue)
     assert len(result.error.traceback.splitlines()) == 1

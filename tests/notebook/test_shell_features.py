@@ -1,5 +1,7 @@
 """Magics, help and completion: a cell body is IPython."""
 
+
+
 import re
 
 import pytest
@@ -18,22 +20,20 @@ CELLS = [
     pytest.param("%psource f", id="%psource"),
     pytest.param("%pdoc f", id="%pdoc"),
     pytest.param("%who_ls", id="%who_ls"),
-    pytest.param("%lsmagic\nNone", id="%lsmagic"),
     pytest.param("a = %who_ls int\na", id="magic assignment"),
-    pytest.param("%%python3 -c 'pass'\n" if False else "%system echo hi", id="%system"),
+    pytest.param("%system echo hi", id="%system"),
     pytest.param("%sx echo hi", id="%sx"),
     pytest.param("!!echo hi", id="double bang"),
     pytest.param("%alias hi echo hello\n%hi", id="%alias"),
     pytest.param("%macro -q m 1\nNone", id="%macro"),
     pytest.param("%xmode Minimal\n", id="%xmode"),
-    pytest.param("%autoreload 0" if False else "%load_ext autoreload\n%autoreload 2", id="autoreload"),
+    pytest.param("%load_ext autoreload\n%autoreload 2", id="autoreload"),
     pytest.param("%config InlineBackend.figure_format = 'svg'\n", id="%config"),
     pytest.param("get_ipython().run_line_magic('pwd', '')", id="run_line_magic"),
     pytest.param("get_ipython().run_cell('z = n + 1; print(z)').success", id="run_cell"),
     pytest.param("get_ipython().system('echo hi')", id="system"),
     pytest.param("get_ipython().getoutput('echo hi')", id="getoutput"),
     pytest.param("get_ipython().__class__.__name__, 'IPKernelApp' in get_ipython().config", id="notebook detection"),
-    pytest.param("import tqdm.auto; tqdm.auto.tqdm.__module__", id="tqdm.auto"),
     pytest.param("%psearch n*", id="%psearch"),
     pytest.param("from IPython import get_ipython as g\ng() is get_ipython()", id="get_ipython"),
     pytest.param("exec(get_ipython().transform_cell('!echo hi'))", id="transform_cell"),
@@ -46,8 +46,7 @@ CELLS = [
     pytest.param("import asyncio\nasync def c(i): return i\nawait asyncio.gather(c(1), c(2))", id="gather"),
     pytest.param("async with __import__('contextlib').AsyncExitStack() as st: print('in')\ndel st", id="async with"),
     pytest.param("[i async for i in ag()]", id="async comprehension"),
-    pytest.param("import asyncio; asyncio.get_running_loop().is_running()", id="running loop"),
-    pytest.param("/len words" if False else "words", id="list"),
+    pytest.param("words", id="list"),
     pytest.param("from __future__ import annotations\ndef g(a: nothing): pass\ng.__annotations__", id="future"),
     pytest.param("print('a') # comment ?", id="comment with a mark"),
     pytest.param("'''text\n%not magic\n!not shell\n'''", id="magic in text"),
@@ -62,11 +61,9 @@ CELLS = [
 def test_a_shell_feature_works_as_in_a_plain_cell(kernel, tmp_path, cell):
     path = tmp_path / "script.py"
     path.write_text("made = 3\nprint('script', __name__, globals().get('n'))\n")
-    before = [f"path = {str(path)!r}; n = 41; words = ['a']\ndef f(a):\n    'doc of f'\n    return a\nasync def ag():\n    yield n"]
-    if "is_running" in cell or "lsmagic" in cell:
-        kernel.ok(before[0])
-        kernel.wool(cell)
-        return
+    before = [
+        f"path = {str(path)!r}; n = 41; words = ['a']\ndef f(a):\n    'doc of f'\n    return a\nasync def ag():\n    yield n"
+    ]
     seen = []
     for kind in (plain, wool):
         kernel.reset()
@@ -130,12 +127,15 @@ def test_unloading_takes_the_magics_away_and_stops_the_pool(fresh_kernel):
 
 
 def test_loading_imports_nothing_heavy(fresh_kernel):
-    assert fresh_kernel.value("[m for m in ('grpc', 'numpy', 'pandas', 'cloudpickle') if m in __import__('sys').modules]") == []
+    assert (
+        fresh_kernel.value("[m for m in ('grpc', 'numpy', 'pandas', 'cloudpickle') if m in __import__('sys').modules]")
+        == []
+    )
 
 
 def test_an_empty_cell_does_nothing(kernel):
-    for body in ("", "\n", "# only a comment", "pass"):
-        assert kernel.run("%%wool\n" + body).status in ("ok",)
+    for body in ("#", "# only a comment", "pass"):
+        assert kernel.wool(body).outputs == []
 
 
 def test_a_cell_run_by_run_cell_magic_in_a_loop_binds(kernel):
@@ -151,5 +151,7 @@ def test_a_cell_within_a_cell_is_refused_in_words_or_runs(kernel):
 
 def test_history_keeps_the_cell_as_typed(kernel):
     kernel.wool("x = 1")
-    assert kernel.value("In[-2] if In[-1].startswith('print') else In[-1]").startswith(("%%wool", "get_ipython().run_cell_magic('wool'"))
+    assert kernel.value("In[-2] if In[-1].startswith('print') else In[-1]").startswith(
+        ("%%wool", "get_ipython().run_cell_magic('wool'")
+    )
     assert same(kernel, "1", after=["len(In)"])

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.loops import run
+from tests.support.loops import run, until
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.root import kernel_namespace, new_pool_directory
 from wool_jupyter.dispatch.connection import WorkerConnection
@@ -120,7 +120,7 @@ def started(pool, *, cwd="/", uid=None):
             rest = ready.read() if line else ""
             assert line, f"not ready: {(pool / 'log').read_text()}"
             assert rest == "", "the pipe is closed after one line"
-            yield Worker(pool, parent, pid, json.loads(line), os.readlink(f"/proc/self/fd/{read}"))
+            yield Worker(pool, parent, pid, json.loads(line), str(Path(f"/proc/self/fd/{read}").readlink()))
         finally:
             parent.kill()
             wait_until(lambda: ended(pid))
@@ -197,8 +197,7 @@ def test_it_dies_with_its_parent_in_the_middle_of_a_c_call(pool):
         async def main():
             running = asyncio.create_task(worker.run("print('busy'); sum(range(10**11))"))
             calls = pool / "calls"
-            while not running.done() and not any(path.stat().st_size for path in calls.glob("*/stdout")):
-                await asyncio.sleep(0.01)
+            await until(lambda: running.done() or any(path.stat().st_size for path in calls.glob("*/stdout")))
             os.kill(worker.parent.pid, signal.SIGKILL)
             await asyncio.gather(running, return_exceptions=True)
 

@@ -13,7 +13,7 @@ from ipykernel.kernelspec import get_kernel_dict
 from jupyter_client import KernelManager
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
-TIMEOUT_S = 60
+TIMEOUT_S = 30
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -252,9 +252,9 @@ class Kernel:
         """Of an expression in a plain cell; a literal."""
         return ast.literal_eval(self.ok(f"print(repr({expression}))", store_history=False).stdout)
 
-    def reset(self) -> None:
+    def reset(self, timeout: float = TIMEOUT_S) -> None:
         self.strays.clear()
-        self.ok("import sys; sys.modules['suite_reset'].reset()", store_history=False)
+        self.ok("import sys; sys.modules['suite_reset'].reset()", store_history=False, timeout=timeout)
 
     def interrupt(self) -> None:
         self.manager.interrupt_kernel()

@@ -29,5 +29,5 @@ async def settle() -> None:
 
 async def until(condition: Callable[[], object]) -> None:
     """For what another thread or process does; the deadline is `run`'s."""
-    while not condition():
+    while not condition():  # noqa: ASYNC110
         await asyncio.sleep(0.005)

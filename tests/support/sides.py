@@ -10,7 +10,7 @@ import types
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from wool_jupyter.notebook import capture, exchange
 from wool_jupyter.wire import buffers, classes, pickling, rebuilding
@@ -37,7 +37,7 @@ class Side:
     def names(self) -> dict[str, Any]:
         return vars(self.main)
 
-    def __enter__(self) -> "Side":
+    def __enter__(self) -> Self:
         found = {(module, name): getattr(module, name) for module, name in self._mine}
         self._outside.append((sys.modules["__main__"], found))
         sys.modules["__main__"] = self.main

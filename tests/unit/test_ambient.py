@@ -4,6 +4,7 @@ import random
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -103,7 +104,7 @@ def test_a_working_directory_that_is_gone_is_followed_nowhere(tmp_path):
     assert "cwd" not in here
     os.chdir(tmp_path)
     ambient.follow(here, before)
-    assert os.getcwd() == str(tmp_path)
+    assert Path.cwd() == tmp_path
 
 
 def test_random_numbers_go_on_where_they_were():

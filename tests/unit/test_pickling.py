@@ -309,7 +309,7 @@ def test_an_absent_value_can_be_handed_around_and_not_used(kernel, sent):
     it = sent("[__import__('wool_jupyter.wire.standins', fromlist=['x']).Absent('`db` stays in the kernel')]")[0]
     assert repr(it) == "<`db` stays in the kernel>"
     for use in (
-        lambda: it(),
+        it,
         lambda: it.x,
         lambda: it[0],
         lambda: it + 1,

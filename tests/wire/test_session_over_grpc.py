@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -95,6 +95,11 @@ async def proxied(*metadata):
         await proxy.close()
 
 
+async def read_to_end(stream):
+    while await stream.read() is not grpc.aio.EOF:
+        pass
+
+
 async def values_of(call):
     values = []
     while (value := await call.step()) is not None:
@@ -149,8 +154,7 @@ def test_many_calls_on_one_stream_do_not_mix(sockets):
             async def converse(number):
                 call = await connection.call("echo", f"{number}".encode())
                 said = [await call.step()]
-                for k in range(5):
-                    said.append(await call.step(f"{number}-{k}".encode()))
+                said += [await call.step(f"{number}-{k}".encode()) for k in range(5)]
                 assert await call.step() is None
                 return said
 
@@ -249,8 +253,7 @@ def test_bytes_that_are_no_frame_end_that_stream_only(sockets):
             await until(lambda: forever.inside == 1)
             await stream.write(b"not a frame")
             with pytest.raises(grpc.aio.AioRpcError):
-                while True:
-                    assert await stream.read() is not grpc.aio.EOF
+                await read_to_end(stream)
             await until(lambda: forever.inside == 0)
             await channel.close()
             assert await values_of(await connection.call("once", b"still here")) == [b"still here"]
@@ -326,10 +329,8 @@ def test_a_call_that_is_cancelled_before_it_was_taken_leaves_nothing(sockets):
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 task.cancel()
-                try:
+                with suppress(asyncio.CancelledError):
                     (await task).close()
-                except asyncio.CancelledError:
-                    pass
                 assert connection.load == 0
             assert await values_of(await connection.call("once", b"still here")) == [b"still here"]
             await until(lambda: forever.inside == 0)
@@ -393,10 +394,10 @@ def test_a_proxy_whose_workers_all_fail_has_none_available(sockets):
 
 def test_a_refusal_is_final(sockets):
     async def main():
-        async with serving(sockets, 1) as (one, _), serving(sockets, 2, sing=once) as (other, _):
-            async with proxied(one, other) as proxy:
-                with pytest.raises(WorkerRefused):
-                    await proxy.dispatch("sing", b"")
+        singer = serving(sockets, 2, sing=once)
+        async with serving(sockets, 1) as (one, _), singer as (other, _), proxied(one, other) as proxy:
+            with pytest.raises(WorkerRefused):
+                await proxy.dispatch("sing", b"")
 
     run(main())
 
@@ -404,15 +405,15 @@ def test_a_refusal_is_final(sockets):
 def test_a_busy_worker_is_passed_over_and_the_last_one_is_asked_again(sockets):
     async def main():
         forever = Forever()
-        async with serving(sockets, 1, forever=forever) as (one, _), serving(sockets, 2) as (other, _):
-            async with proxied(one, other) as proxy:
-                stuck = await proxy.dispatch("forever", b"")
-                assert proxy.loads() == {one.uid: 1, other.uid: 0}
-                second = await proxy.dispatch("once", b"")
-                assert await values_of(second) == [b""]
-                assert (stuck.worker, second.worker) == (one, other)
-                stuck.close()
-                assert (await proxy.dispatch("once", b"")).worker == other
+        stuck_on = serving(sockets, 1, forever=forever)
+        async with stuck_on as (one, _), serving(sockets, 2) as (other, _), proxied(one, other) as proxy:
+            stuck = await proxy.dispatch("forever", b"")
+            assert proxy.loads() == {one.uid: 1, other.uid: 0}
+            second = await proxy.dispatch("once", b"")
+            assert await values_of(second) == [b""]
+            assert (stuck.worker, second.worker) == (one, other)
+            stuck.close()
+            assert (await proxy.dispatch("once", b"")).worker == other
 
     run(main())
 

@@ -36,11 +36,9 @@ class WorkerConnection:
         self._tasks.start(self._read(), "reader")
         self._tasks.start(self._write(), "writer")
 
-    async def call(self, routine: str, body: bytes) -> "Call":
-        """Returns once the worker has taken it; its first step is then under way, for it will not be repeated elsewhere.
-
-        `NotReached` when the worker could not be asked, `WorkerRefused` when it said no.
-        """
+    def call(self, routine: str, body: bytes) -> "Call":
+        """Sends the task and its first step together: it will not be repeated elsewhere, for it may have begun. `NotReached`
+        when the worker can't be asked."""
         if self.broken or self._stream is None:
             raise NotReached(str(self.metadata.uid))
         number = next(self._numbers)
@@ -48,20 +46,7 @@ class WorkerConnection:
         self._calls[number] = call.responses
         self.send(frames.Task(number, routine, body))
         self.send(frames.Next(number))
-        try:
-            response = await call.responses.get()
-        except BaseException:
-            call.close()
-            raise
-        match response:
-            case frames.Ack():
-                return call
-            case frames.Nack(_, reason):
-                self.end(number)
-                raise WorkerRefused(reason)
-            case _:
-                self.end(number)
-                raise NotReached(str(self.metadata.uid))
+        return call
 
     def send(self, frame: frames.Request) -> None:
         self._out.put_nowait(frame)
@@ -117,7 +102,7 @@ class Call:
     async def step(self, answer: bytes | None = None) -> bytes | None:
         """The routine's next value, None at its end; `answer` goes to the routine. `ended` may be true with a last value.
 
-        `WorkerDied` when the connection broke, `WorkerRefused` when the routine itself failed.
+        `WorkerRefused` when the worker does not take the call or the routine itself fails, `WorkerDied` when the connection breaks.
         """
         if self.ended:
             return None
@@ -125,12 +110,14 @@ class Call:
             self._connection.send(frames.Next(self._number) if answer is None else frames.Send(self._number, answer))
         self._first = False
         response = await self.responses.get()
+        while isinstance(response, frames.Ack):
+            response = await self.responses.get()
         match response:
             case frames.Yielded(_, value, last):
                 if last:
                     self._end()
                 return value
-            case frames.Failed(_, reason):
+            case frames.Nack(_, reason) | frames.Failed(_, reason):
                 self._end()
                 raise WorkerRefused(reason)
             case None:

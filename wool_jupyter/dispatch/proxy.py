@@ -33,18 +33,12 @@ class WorkerProxy:
         if connection is not None:
             await connection.close()
 
-    def loads(self) -> dict[UUID, int]:
-        return {uid: connection.load for uid, connection in self._connections.items()}
-
     def broken(self) -> list[UUID]:
         """Workers that can't be asked any more, and have not been evicted."""
         return [uid for uid, connection in self._connections.items() if connection.broken]
 
     async def dispatch(self, routine: str, body: bytes, *, only: UUID | None = None) -> Call:
-        """Returns once a worker has taken it. `only` asks that worker or nobody.
-
-        `NoWorkersAvailable` when nobody could be asked, `WorkerRefused` when a worker said no: it is not asked elsewhere.
-        """
+        """Returns once it is sent. `only` asks that worker or nobody. `NoWorkersAvailable` when nobody could be asked."""
         candidates = self._balancer.delegate(context=self._context.view) if only is None else _just(only)
         async with aclosing(candidates):
             uid = await _candidate(candidates.asend(None))
@@ -54,7 +48,7 @@ class WorkerProxy:
                     uid = await _candidate(candidates.asend(None))
                     continue
                 try:
-                    call = await connection.call(routine, body)
+                    call = connection.call(routine, body)
                 except NotReached as error:
                     uid = await _candidate(candidates.athrow(error))
                     continue

@@ -30,6 +30,7 @@ class Runtime:
         self._lock = threading.RLock()  # re-entrant: a second cell may be run from within the first
         self._bridge: Bridge | None = None
         self._pool: WorkerPool | None = None
+        self._parents: WorkerPool | None = None  # in a forked child
         self._directories: list[Path] = []
         self.handles = Handles()
         self._calls = itertools.count(1)
@@ -97,9 +98,10 @@ class Runtime:
 
     def _disown(self) -> None:
         """In a forked child: the pool, its sockets and its files are the parent's."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.disown()
+        # Kept, for nothing of it may be collected: its tasks would report that they were destroyed.
+        self._parents, self._pool = self._pool, None
+        if self._parents is not None:
+            self._parents.disown()
 
 
 def _new_directories(namespace: str) -> list[Path]:

@@ -32,6 +32,7 @@ class _Member:
     child: Child
     started: float
     used: bool = False
+    held: bool = False  # a call has its slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +101,10 @@ class WorkerPool:
         return self._directory / "log"
 
     def snapshot(self) -> list[WorkerSnapshot]:
-        loads = self._proxy.loads()
-        return [
-            WorkerSnapshot(uid, m.metadata.pid, bool(loads.get(uid)), m.started) for uid, m in self._members.items()
-        ]
+        return [WorkerSnapshot(uid, m.metadata.pid, m.held, m.started) for uid, m in self._members.items()]
 
     async def run(self, routine: str, body: bytes, *, only: UUID | None = None) -> "PoolCall":
-        """Waits for a free main thread, as long as workers are there or on their way, and returns once a worker has taken it.
+        """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
         `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone."""
         while True:
             if not self._slots.free and self.size < self._most:
@@ -127,8 +125,9 @@ class WorkerPool:
                 raise
             member = self._members.get(call.worker.uid)
             if member is None:
+                self._slots.add()
                 raise WorkerDied("The worker died when the call began")
-            member.used = True
+            member.used = member.held = True
             return PoolCall(self, call, member.child)
 
     async def _end_broken(self) -> None:
@@ -154,7 +153,9 @@ class WorkerPool:
 
     def released(self, uid: UUID) -> None:
         """A call on that worker has ended."""
-        if uid in self._members:
+        member = self._members.get(uid)
+        if member is not None:
+            member.held = False
             self._slots.add()
 
     def _begin_worker(self) -> None:
@@ -193,7 +194,7 @@ class WorkerPool:
     async def _watch(self, member: _Member) -> None:
         await asyncio.wait({member.child.exited})
         uid = member.metadata.uid
-        if not self._proxy.loads().get(uid):
+        if not member.held:
             self._slots.remove()
         del self._members[uid]
         await self._proxy.evict(uid)

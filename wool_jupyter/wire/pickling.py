@@ -85,7 +85,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         maker, args, (attributes, _) = found[:3]
         if maker.__name__ == "_make_skeleton_class":
             # cloudpickle 3.1 leaves these out: a nested class would lose its path, a slotted one get a `__dict__`.
-            namespace = {"__qualname__": cls.__qualname__, **{k: v for k, v in vars(cls).items() if k == "__slots__"}}
+            namespace = {"__qualname__": cls.__qualname__, **_slots(cls)}
             maker, args = classes.skeleton, (*args[:3], args[3] | namespace)
         else:  # the enum's maker: cloudpickle's own id of the class would undo ours
             args = (*args[:-2], None, None)
@@ -200,6 +200,11 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         if not isinstance(owner, type) or vars(owner).get(name) is not f:
             return None
         return None if classes.class_id(owner) in self.described else owner
+
+
+def _slots(cls: type) -> dict[str, Any]:
+    """A tuple has none to give, and `typing.NamedTuple` refuses the word."""
+    return {name: value for name, value in vars(cls).items() if name == "__slots__" and not issubclass(cls, tuple)}
 
 
 class _LeafPickler(NotebookPickler):

@@ -14,7 +14,9 @@ os.environ[_FORK_SUPPORT] = "0"
 import grpc  # noqa: E402
 import grpc.aio  # noqa: E402
 
-grpc.insecure_channel("unix:/").close()  # its core reads the variable once, when the first channel is made
+_FIRST = grpc.insecure_channel(
+    "unix:/"
+)  # its core reads the variable when the first channel is made; kept, so that it stays up
 if _before is None:
     del os.environ[_FORK_SUPPORT]
 else:

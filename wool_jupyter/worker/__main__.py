@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from pathlib import Path
 
 from wool_jupyter import host
@@ -51,8 +52,9 @@ def _side_thread(lane: MainLane, runner: CellRunner, directory: str, uid: str) -
     asyncio.set_event_loop(loop)
     try:
         loop.run_until_complete(_serve(lane, runner, directory, uid))
-    finally:
-        lane.close()  # it could not serve: the main thread must not wait for ever
+    except BaseException:  # noqa: BLE001 (said in the log before the process ends)
+        traceback.print_exc(file=sys.__stderr__)
+    lane.close()  # it could not serve: the main thread must not wait for ever
 
 
 def main(uid: str, directory: str, nursery_pid: str) -> None:
@@ -69,6 +71,7 @@ def main(uid: str, directory: str, nursery_pid: str) -> None:
     runner.install()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     lane.serve()
+    sys.exit("this worker can't serve")
 
 
 def _crash_report(directory: str, uid: str) -> int:
