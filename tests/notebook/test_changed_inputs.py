@@ -1,7 +1,5 @@
 """What a cell does to the objects that it was given."""
 
-
-
 import pytest
 
 from tests.support.kernel import same

@@ -1,7 +1,5 @@
 """What a cell raises, and how it is shown."""
 
-
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Values that leave the message, and what is left of them."""
 
-
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names that a cell binds, deletes and reads."""
 
-
-
 import pytest
 
 from tests.support.kernel import same

@@ -1,7 +1,5 @@
 """Magics, help and completion: a cell body is IPython."""
 
-
-
 import re
 
 import pytest

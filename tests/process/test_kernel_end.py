@@ -272,7 +272,7 @@ def test_forked_child_that_leaves_by_sys_exit_leaves_the_pool_alone(tmp_path):
         timeout=60,
     )
     assert done.stdout.splitlines() == [
-        "wool: started a pool for this notebook",
+        "wool: started a pool of 2 worker processes for this notebook",
         "child ended with 7",
         "x is 21",
     ], done.stderr

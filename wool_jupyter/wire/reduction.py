@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from wool_jupyter.wire import pickling
 
+_NEW_OBJECT = getattr(copyreg, "__newobj__")  # noqa: B009 (mangled otherwise)
+
 
 class Reduction(NamedTuple):
     """Shallow, in containers of its own."""
@@ -67,7 +69,8 @@ def refill(obj: Any, new: Reduction) -> None:
 
 
 def set_state(obj: Any, new: Reduction) -> None:
-    """As the unpickler does; but an object that has attributes already loses those that the state does not name."""
+    """As the unpickler does, which starts with an empty object: attributes that the state does not name are taken away. Not from
+    one whose maker gives it attributes (a masked array)."""
     if new.state is None:
         return
     if new.setter is not None:
@@ -75,7 +78,8 @@ def set_state(obj: Any, new: Reduction) -> None:
         return
     attributes: dict[str, Any] = getattr(obj, "__dict__", {})
     before = dict(attributes)
-    attributes.clear()
+    if new.maker is _NEW_OBJECT:
+        attributes.clear()
     try:
         if hasattr(obj, "__setstate__"):
             obj.__setstate__(new.state)
