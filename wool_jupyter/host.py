@@ -43,6 +43,30 @@ def _cpu_quotas(root: Path) -> Iterator[float]:
                     yield from _quota([_read(directory / f"cpu.cfs_{part}_us").strip() for part in ("quota", "period")])
 
 
+def available_memory_bytes(root: Path = Path("/")) -> int | None:
+    """What can be taken without swapping, cut by the room that the cgroups' limits leave; None where the system does not say."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", _read(root / "proc/meminfo"), re.MULTILINE)
+    if found is None:
+        return None
+    return max(0, min([int(found[1]) << 10, *_cgroup_rooms(root)]))
+
+
+def _cgroup_rooms(root: Path) -> Iterator[int]:
+    mounts = root / "sys/fs/cgroup"
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        bases = [mounts, mounts / "unified"] if not controllers else [mounts / "memory"]
+        limit, used = (
+            ("memory.max", "memory.current") if not controllers else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        )
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        for directory in (directory for base in bases for directory in _upwards(base, group)):
+            most, now = _read(directory / limit).strip(), _read(directory / used).strip()
+            if most.isdecimal() and now.isdecimal():  # no limit reads `max`
+                yield int(most) - int(now)
+
+
 def _quota(words: list[str]) -> Iterator[float]:
     """No limit reads `max` in version 2 and `-1` in version 1."""
     match words:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     workers: int | None = None  # fixes the number; None: one and a spare, more when work waits, up to the usable CPUs
+    result_budget_bytes: int | None = (
+        None  # a larger result stays on its worker; None: a quarter of the memory that is free
+    )
     start_timeout_s: float = 30.0  # of one worker; an interpreter with cold files on a slow disk takes 10
 
 

@@ -330,11 +330,11 @@ def test_an_input_that_cannot_be_shipped_is_named_with_advice(kernel, setup, use
         pytest.param("kept = (i for i in range(3))", "generator", id="generator"),
         pytest.param("kept = open('/dev/null')", "TextIOWrapper", id="file"),
         pytest.param("import sqlite3; kept = sqlite3.connect(':memory:')", "Connection", id="connection"),
-        pytest.param("kept = [1, (i for i in ())]", "list", id="nested"),
+        pytest.param("kept = [1, (i for i in ())]", "(list|generator)", id="nested"),
         pytest.param("import socket; kept = socket.socket()", "socket", id="socket"),
     ],
 )
 def test_a_result_that_cannot_travel_is_named_and_the_others_arrive(kernel, make, kind):
     result = kernel.wool(f"first = 1\n{make}\nlast = [2]")
-    assert re.fullmatch(rf"wool: `kept` \(\w*{kind}\).*\n", result.stderr), result.stderr
+    assert re.fullmatch(rf"wool: `kept.*\(\S*{kind}\).*\n", result.stderr), result.stderr
     assert kernel.value("(first, last)") == (1, [2])

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
+from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, WoolError
 from wool_jupyter.notebook import exchange, figures, tracebacks
 from wool_jupyter.notebook.capture import analyze
@@ -101,8 +102,17 @@ class _CellJob:
             places=places,
             names=shipment.names(places=places, cell_numbers=self._shell.compile._filename_map),
             ambient=pickle.dumps(self._ambient),
+            budget_bytes=self._budget_bytes(),
             release=self._runtime.handles.released(),
         )
+
+    def _budget_bytes(self) -> int | None:
+        if self._settings.result_budget_bytes is not None:
+            return self._settings.result_budget_bytes
+        available = host.available_memory_bytes()
+        return (
+            None if available is None else available // 4
+        )  # the worker's copy and the kernel's, and room to work with them
 
     def _run_on(
         self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, shipment: exchange.Shipment
@@ -198,15 +208,13 @@ class _CellJob:
             _notice(notice)
         last_value = arrived.value
         handles: dict[str, Kept] = {}
-        for name, key, kind, culprit in outcome.kept:
+        for name, key, kind, why in outcome.kept:
             if key not in handles:
                 handles[key] = self._runtime.handles.make(key, worker, name=name or "_", kind=kind, cell=self._number)
             kept = handles[key]
             if name:
                 shipment.namespace[name] = kept
-                _notice(
-                    f"{culprit} can't be shipped: `{name}` stays on its worker, where %%wool cells that read it will run"
-                )
+                _notice(f"{why}: it stays on its worker, where %%wool cells that read `{name}` will run")
             else:
                 last_value = kept
                 kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)

@@ -26,6 +26,11 @@ class Wool(Magics):  # type: ignore[misc]
         allow_none=True,
         help="Number of worker processes; None: one and a spare, more when work waits, up to the usable CPUs.",
     ).tag(config=True)
+    result_budget_bytes = Int(
+        None,
+        allow_none=True,
+        help="A larger result stays on its worker; None: a quarter of the memory that is free.",
+    ).tag(config=True)
     start_timeout_s = Float(_DEFAULTS.start_timeout_s, help="How long one worker may take to start.").tag(config=True)
 
     @magic_arguments()
@@ -83,7 +88,9 @@ class Wool(Magics):  # type: ignore[misc]
             raise
 
     def _settings(self) -> PoolSettings:
-        return PoolSettings(workers=self.workers, start_timeout_s=self.start_timeout_s)
+        return PoolSettings(
+            workers=self.workers, result_budget_bytes=self.result_budget_bytes, start_timeout_s=self.start_timeout_s
+        )
 
     def _start(self) -> None:
         from wool_jupyter.notebook import jobs

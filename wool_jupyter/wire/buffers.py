@@ -35,12 +35,14 @@ class OutOfBand:
 
     def __init__(self) -> None:
         self.buffers: list[memoryview] = []
+        self.nbytes = 0
 
     def __call__(self, buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
         if view.nbytes < THRESHOLD_BYTES:
             return True
         self.buffers.append(view)
+        self.nbytes += view.nbytes
         return False
 
 

@@ -16,18 +16,25 @@ from wool_jupyter.worker.cell.changes import Arrival
 _SHELLS = frozenset("In Out get_ipython exit quit open _ih _oh _dh _i _ii _iii _sh __builtin__ __builtins__".split())
 
 
+@dataclass(frozen=True, slots=True)
+class Stays:
+    obj: Any
+    size_bytes: int = 0  # above the budget; 0: it can't travel
+
+
 @dataclass
 class Reply:
     stream: bytes
     buffers: list[memoryview]
     deleted: list[str]
-    kept: dict[str, Any]  # by name; "" is the last value
+    kept: dict[str, Stays]  # by name; "" is the last value
 
 
 @dataclass
 class _PartFailed(Exception):
     key: tuple[str, str]
-    cause: Exception
+    cause: Exception | None = None
+    size_bytes: int = 0
 
 
 class _Parts:
@@ -88,33 +95,34 @@ def pack(
     *,
     value: Any,
     error: BaseException | None,
+    budget_bytes: int | None,
 ) -> Reply:
     """`before`: the namespace when the body began. On the main thread; afterwards the cell's objects may go."""
     bound = {n: v for n, v in namespace.items() if n not in _SHELLS and (n not in before or before[n] is not v)}
     deleted = [n for n in before if n not in namespace and n not in _SHELLS]
     changed, stuck = arrival.changed()
-    kept = {name: arrival.values[name] for name in stuck if name not in bound}
+    kept = {name: Stays(arrival.values[name]) for name in stuck if name not in bound}
     parts = _Parts(arrival, changed, bound, value=value, error=error)
     while True:
         try:
-            stream, out_of_band = _dump(parts, arrival)
+            stream, out_of_band = _dump(parts, arrival, budget_bytes=budget_bytes)
         except _PartFailed as failed:  # the memo is spoiled: begin again without it
             stays = parts.without(failed)
             if stays is not None:
-                kept[stays[0]] = stays[1]
+                kept[stays[0]] = Stays(stays[1], failed.size_bytes)
         else:
             return Reply(stream, out_of_band, deleted, kept)
 
 
-def _dump(parts: _Parts, arrival: Arrival) -> tuple[bytes, list[memoryview]]:
-    pickler, stream, out_of_band = _dump_with(parts, arrival, bases=None)
+def _dump(parts: _Parts, arrival: Arrival, *, budget_bytes: int | None) -> tuple[bytes, list[memoryview]]:
+    pickler, stream, out_of_band = _dump_with(parts, arrival, budget_bytes=budget_bytes)
     if bases := views.overlapping(pickler.arrays):
-        _, stream, out_of_band = _dump_with(parts, arrival, bases=bases)
+        _, stream, out_of_band = _dump_with(parts, arrival, budget_bytes=budget_bytes, bases=bases)
     return stream, out_of_band
 
 
 def _dump_with(
-    parts: _Parts, arrival: Arrival, *, bases: views.Bases | None
+    parts: _Parts, arrival: Arrival, *, budget_bytes: int | None, bases: views.Bases | None = None
 ) -> tuple[pickling.ReturnPickler, bytes, list[memoryview]]:
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
     pickler = pickling.ReturnPickler(
@@ -127,9 +135,13 @@ def _dump_with(
     )
     with pickling.no_gc():
         for key, make in parts:
+            before = file.tell() + out_of_band.nbytes
             try:
                 pickler.root = make()
                 pickler.dump((key, pickler.root))
             except Exception as error:
                 raise _PartFailed(key, error) from error
+            size = file.tell() + out_of_band.nbytes - before
+            if budget_bytes is not None and size > budget_bytes and key[0] in ("name", "value"):
+                raise _PartFailed(key, size_bytes=size)
     return pickler, file.getvalue(), out_of_band.buffers

@@ -86,22 +86,32 @@ class CellRunner:
         before: dict[str, Any],
         end: CellEnd,
     ) -> cells.Outcome:
-        reply = outcome.pack(arrival, namespace, before, value=end.value, error=end.error)
+        reply = outcome.pack(
+            arrival, namespace, before, value=end.value, error=end.error, budget_bytes=request.budget_bytes
+        )
         bundle = self._pack(self._shell.display_formatter.format(end.value)) if "" in reply.kept else None
         return cells.Outcome(
             at=self._lengths(),
             reply=buffers.pack(reply.stream, reply.buffers, places=request.places, name="reply"),
             deleted=tuple(reply.deleted),
-            kept=tuple(self._keep(name, obj) for name, obj in reply.kept.items()),
+            kept=tuple(self._keep(name, stays) for name, stays in reply.kept.items()),
             ambient=pickle.dumps(ambient.here()),
             payload=pickle.dumps(end.payload),
             bundle=bundle,
         )
 
-    def _keep(self, name: str, obj: Any) -> tuple[str, str, str, str]:
+    def _keep(self, name: str, stays: outcome.Stays) -> tuple[str, str, str, str]:
+        obj, kind = stays.obj, type(stays.obj).__name__
         key = standins.keys_by_id().get(id(obj)) or f"{next(self._keys)}-{name}"
         standins.keep(key, obj)
-        return name, key, type(obj).__name__, str(culprits.find(obj, name))
+        if stays.size_bytes:
+            return (
+                name,
+                key,
+                kind,
+                f"`{name or '_'}` ({kind}) has {stays.size_bytes / 1e6:,.0f} MB, above the budget for results",
+            )
+        return name, key, kind, f"{culprits.find(obj, name or '_')} can't be shipped"
 
     def _body_ended(self) -> None:
         self._late = True
