@@ -16,7 +16,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, WoolError
 from wool_jupyter.notebook import exchange, figures, tracebacks
 from wool_jupyter.notebook.capture import analyze
@@ -102,17 +101,9 @@ class _CellJob:
             places=places,
             names=shipment.names(places=places, cell_numbers=self._shell.compile._filename_map),
             ambient=pickle.dumps(self._ambient),
-            budget_bytes=self._budget_bytes(),
+            budget_bytes=self._settings.result_budget_bytes,
             release=self._runtime.handles.released(),
         )
-
-    def _budget_bytes(self) -> int | None:
-        if self._settings.result_budget_bytes is not None:
-            return self._settings.result_budget_bytes
-        available = host.available_memory_bytes()
-        return (
-            None if available is None else available // 4
-        )  # the worker's copy and the kernel's, and room to work with them
 
     def _run_on(
         self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, shipment: exchange.Shipment

@@ -28,7 +28,7 @@ class CellRequest(msgspec.Struct, frozen=True):
     places: tuple[str, ...]  # for large buffers, in order of preference
     names: Names
     ambient: bytes  # pickled Ambient: process state that follows the kernel
-    budget_bytes: int | None  # a result above this stays on the worker; None: no limit
+    budget_bytes: int | None  # a result above this stays on the worker; None: a quarter of the free memory
     release: tuple[str, ...]  # keys of kept objects that nobody refers to any more
 
 

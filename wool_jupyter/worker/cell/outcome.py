@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from wool_jupyter import host
 from wool_jupyter.wire import buffers, pickling, views
 from wool_jupyter.worker.cell.changes import Arrival
 
@@ -95,7 +96,7 @@ def pack(
     *,
     value: Any,
     error: BaseException | None,
-    budget_bytes: int | None,
+    budget_bytes: int | None = None,
 ) -> Reply:
     """`before`: the namespace when the body began. On the main thread; afterwards the cell's objects may go."""
     bound = {n: v for n, v in namespace.items() if n not in _SHELLS and (n not in before or before[n] is not v)}
@@ -112,6 +113,18 @@ def pack(
                 kept[stays[0]] = Stays(stays[1], failed.size_bytes)
         else:
             return Reply(stream, out_of_band, deleted, kept)
+
+
+_ALWAYS_BYTES = 64 << 20  # below this the free memory is not looked up: that takes 0.2 ms
+
+
+def _is_over(size: int, budget_bytes: int | None) -> bool:
+    if budget_bytes is not None:
+        return size > budget_bytes
+    if size < _ALWAYS_BYTES:
+        return False
+    available = host.available_memory_bytes()
+    return available is not None and size > available // 4  # room for the kernel's copy, and to work with it
 
 
 def _dump(parts: _Parts, arrival: Arrival, *, budget_bytes: int | None) -> tuple[bytes, list[memoryview]]:
@@ -142,6 +155,6 @@ def _dump_with(
             except Exception as error:
                 raise _PartFailed(key, error) from error
             size = file.tell() + out_of_band.nbytes - before
-            if budget_bytes is not None and size > budget_bytes and key[0] in ("name", "value"):
+            if key[0] in ("name", "value") and _is_over(size, budget_bytes):
                 raise _PartFailed(key, size_bytes=size)
     return pickler, file.getvalue(), out_of_band.buffers
