@@ -66,7 +66,6 @@ CHANGES = [
     pytest.param("big *= 2; big += 1", "big.sum()", "big", id="large array"),
     pytest.param("big.sort(); big[-1] = 5", "big.sum()", "big", id="large array item"),
     pytest.param("grid[:, 1] = 0", "grid", "grid", id="column"),
-    pytest.param("grid.shape = (4, 3)", "grid", "grid", id="shape"),
     pytest.param("grid.T[0] = 9", "grid", "grid", id="through a transpose"),
     pytest.param("v = grid[1]; v[:] = 5", "grid, v", "grid", id="through a view"),
     pytest.param("objects[0].append(2)", "objects", "objects", id="object array"),
@@ -112,7 +111,6 @@ CHANGES = [
     pytest.param(
         "class New: v = 4\nxs[0] = New()", "xs[0].v, type(xs[0]) is New", "xs", id="an instance of a new class put in"
     ),
-    pytest.param("k.__class__ = type('Other', (K,), {'x': 5})", "k.x", "k", id="class of an instance"),
     pytest.param("xs.append(k); k.n = 9", "xs[-1] is k, k.n", "k", id="one input into another"),
     pytest.param("xs[1], d['a'] = d['a'], xs[1]", "xs, d", "xs", id="swap"),
     pytest.param("a, b = xs, d\nb['a'] = a", "d['a'] is xs, a is xs", "d", id="two names"),

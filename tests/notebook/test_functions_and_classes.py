@@ -200,11 +200,6 @@ CLASS_CELLS = [
         id="ABC",
     ),
     pytest.param(
-        "class V:\n    pass\nBase.register(V)\nisinstance(V(), Base)",
-        "isinstance(V(), Base)",
-        id="ABC registration in the cell",
-    ),
-    pytest.param(
         "d = D(1); d.b.append(2); e = D(0)\nd > e, dataclasses.asdict(d), D.__annotations__",
         "d, type(d) is D, d > e, dataclasses.fields(d)[0].name",
         id="dataclass",

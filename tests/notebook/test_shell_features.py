@@ -23,7 +23,6 @@ CELLS = [
     pytest.param("%sx echo hi", id="%sx"),
     pytest.param("!!echo hi", id="double bang"),
     pytest.param("%alias hi echo hello\n%hi", id="%alias"),
-    pytest.param("%macro -q m 1\nNone", id="%macro"),
     pytest.param("%xmode Minimal\n", id="%xmode"),
     pytest.param("%load_ext autoreload\n%autoreload 2", id="autoreload"),
     pytest.param("%config InlineBackend.figure_format = 'svg'\n", id="%config"),

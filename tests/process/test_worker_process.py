@@ -19,7 +19,7 @@ from tests.support.loops import run, until
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.root import kernel_namespace, new_pool_directory
 from wool_jupyter.dispatch.connection import WorkerConnection
-from wool_jupyter.errors import NotReached
+from wool_jupyter.errors import WorkerDied
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import ambient, cells
@@ -89,7 +89,7 @@ class Worker:
             release=(),
         )
         async with self.connected() as connection:
-            call = await connection.call("cell", cells.encode(request))
+            call = connection.call("cell", cells.encode(request))
             event = None
             while not call.ended:
                 event = cells.decode_event(await call.step())
@@ -146,8 +146,8 @@ def test_it_runs_a_cell_and_needs_the_pools_token(pool):
 
         async def main():
             async with worker.connected(token="wrong") as connection:
-                with pytest.raises(NotReached):
-                    await connection.call("cell", b"")
+                with pytest.raises(WorkerDied):
+                    await connection.call("cell", b"").step()
             outcome, said = await worker.run("print('hello')")
             assert isinstance(outcome, cells.Outcome)
             assert said == "hello\n"

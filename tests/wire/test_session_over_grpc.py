@@ -100,6 +100,18 @@ async def read_to_end(stream):
         pass
 
 
+def loads(proxy):
+    return {uid: candidate.connection.load for uid, candidate in proxy._context.view.workers.items()}
+
+
+async def known_to_be_broken(connection):
+    """Nothing has to be asked for that: a stream that ends is noticed."""
+    await until(lambda: connection.broken)
+    with pytest.raises(NotReached):
+        connection.call("once", b"")
+    assert connection.load == 0
+
+
 async def values_of(call):
     values = []
     while (value := await call.step()) is not None:
@@ -110,7 +122,7 @@ async def values_of(call):
 def test_a_call_gets_its_values_and_the_routine_its_answers(sockets):
     async def main():
         async with serving(sockets) as (metadata, _), connected(metadata) as connection:
-            call = await connection.call("echo", b"hello")
+            call = connection.call("echo", b"hello")
             assert call.worker == metadata
             assert connection.load == 1
             assert await call.step() == b"hello"
@@ -127,7 +139,7 @@ def test_a_call_gets_its_values_and_the_routine_its_answers(sockets):
 def test_a_last_value_ends_the_call_without_another_round(sockets):
     async def main():
         async with serving(sockets) as (metadata, _), connected(metadata) as connection:
-            call = await connection.call("once", b"only")
+            call = connection.call("once", b"only")
             assert await call.step() == b"only"
             assert call.ended
             assert connection.load == 0
@@ -138,7 +150,7 @@ def test_a_last_value_ends_the_call_without_another_round(sockets):
 def test_an_empty_value_is_a_value_and_an_empty_answer_an_answer(sockets):
     async def main():
         async with serving(sockets) as (metadata, _), connected(metadata) as connection:
-            call = await connection.call("echo", b"")
+            call = connection.call("echo", b"")
             assert await call.step() == b""
             assert await call.step(b"") == b""
             assert not call.ended
@@ -152,7 +164,7 @@ def test_many_calls_on_one_stream_do_not_mix(sockets):
         async with serving(sockets) as (metadata, _), connected(metadata) as connection:
 
             async def converse(number):
-                call = await connection.call("echo", f"{number}".encode())
+                call = connection.call("echo", f"{number}".encode())
                 said = [await call.step()]
                 said += [await call.step(f"{number}-{k}".encode()) for k in range(5)]
                 assert await call.step() is None
@@ -169,8 +181,8 @@ def test_a_call_that_never_answers_holds_up_no_other(sockets):
     async def main():
         forever = Forever()
         async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
-            stuck = await connection.call("forever", b"")
-            assert await values_of(await connection.call("echo", b"hello")) == [b"hello"]
+            stuck = connection.call("forever", b"")
+            assert await values_of(connection.call("echo", b"hello")) == [b"hello"]
             stuck.close()
             stuck.close()
             await until(lambda: forever.inside == 0)
@@ -183,7 +195,7 @@ def test_a_message_beyond_grpcs_default_limit_passes_both_ways(sockets):
     async def main():
         async with serving(sockets) as (metadata, _), connected(metadata) as connection:
             body = bytes(range(256)) * (8 << 12)
-            call = await connection.call("echo", body)
+            call = connection.call("echo", body)
             assert await call.step() == body
             assert await call.step(body) == body
             call.close()
@@ -194,11 +206,11 @@ def test_a_message_beyond_grpcs_default_limit_passes_both_ways(sockets):
 def test_a_failing_routine_is_a_refusal_with_its_reason(sockets):
     async def main():
         async with serving(sockets) as (metadata, _), connected(metadata) as connection:
-            call = await connection.call("fails", b"")
+            call = connection.call("fails", b"")
             with pytest.raises(WorkerRefused, match="LookupError: no such thing"):
                 await call.step()
             assert call.ended
-            assert await values_of(await connection.call("once", b"next")) == [b"next"]
+            assert await values_of(connection.call("once", b"next")) == [b"next"]
 
     run(main())
 
@@ -206,9 +218,13 @@ def test_a_failing_routine_is_a_refusal_with_its_reason(sockets):
 def test_an_unknown_routine_is_a_refusal(sockets):
     async def main():
         async with serving(sockets) as (metadata, _), connected(metadata) as connection:
+            call = connection.call("sing", b"")
             with pytest.raises(WorkerRefused, match="no routine 'sing'"):
-                await connection.call("sing", b"")
+                await call.step()
+            assert call.ended
+            assert await call.step() is None
             assert connection.load == 0
+            assert await values_of(connection.call("once", b"next")) == [b"next"]
 
     run(main())
 
@@ -220,10 +236,11 @@ def test_a_wrong_token_is_refused_before_anything_is_decoded(sockets, token, mon
 
     async def main():
         async with serving(sockets) as (metadata, _), connected(metadata, token) as connection:
-            with pytest.raises(NotReached):
-                await connection.call("echo", b"")
-            assert connection.broken
-            assert connection.load == 0
+            call = connection.call("echo", b"")
+            with pytest.raises(WorkerDied):
+                await call.step()
+            assert call.ended
+            await known_to_be_broken(connection)
 
     run(main())
     assert decoded == []
@@ -256,7 +273,7 @@ def test_bytes_that_are_no_frame_end_that_stream_only(sockets):
                 await read_to_end(stream)
             await until(lambda: forever.inside == 0)
             await channel.close()
-            assert await values_of(await connection.call("once", b"still here")) == [b"still here"]
+            assert await values_of(connection.call("once", b"still here")) == [b"still here"]
 
     run(main())
 
@@ -265,19 +282,18 @@ def test_a_server_that_goes_ends_running_calls_and_is_not_reached_by_new_ones(so
     async def main():
         forever = Forever()
         async with serving(sockets, forever=forever) as (metadata, service), connected(metadata) as connection:
-            calls = [await connection.call("forever", b"") for _ in range(3)]
+            calls = [connection.call("forever", b"") for _ in range(3)]
             steps = [asyncio.create_task(call.step()) for call in calls]
-            waiting = await connection.call("echo", b"")
+            waiting = connection.call("echo", b"")
+            await until(lambda: forever.inside == 3 and waiting.responses.qsize() == 2)
             await service.close()
             outcomes = await asyncio.gather(*steps, return_exceptions=True)
             assert [type(outcome) for outcome in outcomes] == [WorkerDied] * 3
             assert await waiting.step() == b""
             with pytest.raises(WorkerDied):
                 await waiting.step()
-            with pytest.raises(NotReached):
-                await connection.call("echo", b"")
-            assert connection.load == 0
-            assert all(call.ended for call in calls)
+            await known_to_be_broken(connection)
+            assert all(call.ended for call in [*calls, waiting])
 
     run(main())
 
@@ -285,8 +301,39 @@ def test_a_server_that_goes_ends_running_calls_and_is_not_reached_by_new_ones(so
 def test_an_address_where_nobody_listens_is_not_reached(sockets):
     async def main():
         async with connected(metadata_of(sockets)) as connection:
-            with pytest.raises(NotReached):
-                await connection.call("echo", b"")
+            call = connection.call("echo", b"")
+            assert connection.load == 1
+            with pytest.raises(WorkerDied):
+                await call.step()
+            assert call.ended
+            await known_to_be_broken(connection)
+
+    run(main())
+
+
+def test_a_worker_that_is_gone_is_known_without_asking_it(sockets):
+    async def main():
+        async with connected(metadata_of(sockets)) as connection:
+            await known_to_be_broken(connection)
+        async with serving(sockets) as (metadata, service), connected(metadata) as connection:
+            assert await values_of(connection.call("once", b"here")) == [b"here"]
+            await service.close()
+            await known_to_be_broken(connection)
+
+    run(main())
+
+
+def test_a_call_needs_no_turn_of_the_loop_to_be_sent(sockets):
+    """Whoever gets a `Call` is the one who must end it: nothing can be cancelled in between."""
+
+    async def main():
+        forever = Forever()
+        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
+            call = connection.call("forever", b"")
+            assert (connection.load, call.worker, call.ended) == (1, metadata, False)
+            await until(lambda: forever.inside == 1)  # the first step has been sent with it
+            call.close()
+            await until(lambda: forever.inside == 0)
 
     run(main())
 
@@ -295,7 +342,7 @@ def test_a_connection_that_was_not_opened_is_not_reached(sockets):
     async def main():
         connection = WorkerConnection(metadata_of(sockets), token=TOKEN)
         with pytest.raises(NotReached):
-            await connection.call("echo", b"")
+            connection.call("echo", b"")
         await connection.close()
 
     run(main())
@@ -305,34 +352,41 @@ def test_closing_a_connection_ends_its_calls_here_and_on_the_worker(sockets):
     async def main():
         forever = Forever()
         async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
-            call = await connection.call("forever", b"")
+            call = connection.call("forever", b"")
             step = asyncio.create_task(call.step())
             await until(lambda: forever.inside == 1)
             await connection.close()
             await connection.close()
             with pytest.raises(WorkerDied):
                 await step
+            await known_to_be_broken(connection)
             await until(lambda: forever.inside == 0)
 
     run(main())
 
 
-def test_a_call_that_is_cancelled_before_it_was_taken_leaves_nothing(sockets):
-    """Cancelled at each turn of the loop in between, whatever it waits for there."""
+@pytest.mark.parametrize("stepping", [False, True], ids=["closed", "step cancelled"])
+def test_a_call_that_is_given_up_at_any_moment_leaves_nothing(sockets, stepping):
+    """At each turn of the loop after it was sent: before the worker has it, before its Ack, within its first step."""
 
     async def main():
         forever = Forever()
         async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
-            await values_of(await connection.call("once", b"warm"))
+            await values_of(connection.call("once", b"warm"))
             for turns in range(12):
-                task = asyncio.create_task(connection.call("forever", b""))
+                call = connection.call("forever", b"")
+                step = asyncio.create_task(call.step()) if stepping else None
                 for _ in range(turns):
                     await asyncio.sleep(0)
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    (await task).close()
+                if step is not None:
+                    step.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await step
+                call.close()
+                call.close()
+                assert call.ended
                 assert connection.load == 0
-            assert await values_of(await connection.call("once", b"still here")) == [b"still here"]
+            assert await values_of(connection.call("once", b"still here")) == [b"still here"]
             await until(lambda: forever.inside == 0)
 
     run(main())
@@ -343,7 +397,7 @@ def test_a_client_that_vanishes_ends_its_calls_on_the_worker(sockets):
         forever = Forever()
         async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
             for _ in range(3):
-                await connection.call("forever", b"")
+                connection.call("forever", b"")
             await until(lambda: forever.inside == 3)
             connection._stream.cancel()
             await until(lambda: forever.inside == 0)
@@ -361,7 +415,7 @@ def test_the_end_of_a_client_is_no_failure_worth_a_report(sockets, capfd):
             for _ in range(5):
                 async with connected(metadata) as connection:
                     for _ in range(10):
-                        call = await connection.call("chatter", b"x" * 100_000)
+                        call = connection.call("chatter", b"x" * 100_000)
                         await call.step()
                         connection.send(frames.Next(1))
 
@@ -369,22 +423,54 @@ def test_the_end_of_a_client_is_no_failure_worth_a_report(sockets, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_proxy_asks_the_next_candidate_when_one_is_not_reached(sockets):
+def test_a_proxy_passes_over_a_connection_that_is_known_to_be_broken(sockets):
     async def main():
         async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there) as proxy:
-            call = await proxy.dispatch("once", b"hello")
-            assert call.worker == there
-            assert await values_of(call) == [b"hello"]
-            assert proxy.broken() == [UUID(int=1)]
+            await until(lambda: proxy.broken() == [UUID(int=1)])
+            for _ in range(3):
+                call = await proxy.dispatch("once", b"hello")
+                assert call.worker == there
+                assert await values_of(call) == [b"hello"]
+            await proxy.evict(UUID(int=1))
+            assert proxy.broken() == []
 
     run(main())
 
 
-def test_a_proxy_whose_workers_all_fail_has_none_available(sockets):
+def test_a_balancer_hears_of_each_candidate_what_became_of_it(sockets):
+    class Named:
+        """Names all, in the order of joining."""
+
+        def __init__(self):
+            self.heard = []
+
+        async def delegate(self, *, context):
+            for uid in list(context.workers):
+                try:
+                    taken = yield uid
+                except NotReached as error:
+                    self.heard.append((uid.int, type(error)))
+                    continue
+                self.heard.append((uid.int, taken))
+                return
+
+    async def main():
+        async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there) as proxy:
+            proxy._balancer = balancer = Named()
+            await until(lambda: proxy.broken() == [UUID(int=1)])
+            assert await values_of(await proxy.dispatch("once", b"hello")) == [b"hello"]
+            assert balancer.heard == [(1, NotReached), (2, there.uid)]
+
+    run(main())
+
+
+def test_a_proxy_whose_workers_are_all_gone_has_none_available(sockets):
     async def main():
         async with proxied(metadata_of(sockets, 1), metadata_of(sockets, 2)) as proxy:
+            await until(lambda: len(proxy.broken()) == 2)
             with pytest.raises(NoWorkersAvailable):
                 await proxy.dispatch("once", b"")
+            assert loads(proxy) == {UUID(int=1): 0, UUID(int=2): 0}
         async with proxied() as proxy:
             with pytest.raises(NoWorkersAvailable):
                 await proxy.dispatch("once", b"")
@@ -394,10 +480,21 @@ def test_a_proxy_whose_workers_all_fail_has_none_available(sockets):
 
 def test_a_refusal_is_final(sockets):
     async def main():
-        singer = serving(sockets, 2, sing=once)
+        sung = []
+
+        async def sing(body):
+            sung.append(body)
+            yield body, True
+
+        singer = serving(sockets, 2, sing=sing)
         async with serving(sockets, 1) as (one, _), singer as (other, _), proxied(one, other) as proxy:
+            call = await proxy.dispatch("sing", b"")
+            assert call.worker == one
             with pytest.raises(WorkerRefused):
-                await proxy.dispatch("sing", b"")
+                await call.step()
+            assert sung == []
+            assert loads(proxy) == {one.uid: 0, other.uid: 0}
+            assert proxy.broken() == []
 
     run(main())
 
@@ -408,7 +505,7 @@ def test_a_busy_worker_is_passed_over_and_the_last_one_is_asked_again(sockets):
         stuck_on = serving(sockets, 1, forever=forever)
         async with stuck_on as (one, _), serving(sockets, 2) as (other, _), proxied(one, other) as proxy:
             stuck = await proxy.dispatch("forever", b"")
-            assert proxy.loads() == {one.uid: 1, other.uid: 0}
+            assert loads(proxy) == {one.uid: 1, other.uid: 0}
             second = await proxy.dispatch("once", b"")
             assert await values_of(second) == [b""]
             assert (stuck.worker, second.worker) == (one, other)
@@ -427,8 +524,10 @@ def test_only_asks_that_worker_or_nobody(sockets):
             with pytest.raises(NoWorkersAvailable):
                 await proxy.dispatch("once", b"", only=other.uid)
         async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there) as proxy:
+            await until(lambda: proxy.broken() == [UUID(int=1)])
             with pytest.raises(NoWorkersAvailable):
                 await proxy.dispatch("once", b"", only=UUID(int=1))
+            assert (await proxy.dispatch("once", b"")).worker == there
 
     run(main())
 
@@ -466,28 +565,35 @@ def test_evicting_a_worker_ends_its_calls(sockets):
             await proxy.evict(metadata.uid)
             with pytest.raises(WorkerDied):
                 await step
-            assert proxy.loads() == {}
+            assert loads(proxy) == {}
             with pytest.raises(NoWorkersAvailable):
                 await proxy.dispatch("once", b"")
 
     run(main())
 
 
-def test_a_worker_that_dies_after_it_took_a_call_is_not_replaced_by_another(sockets):
-    """What began may have done something: it must not begin a second time elsewhere."""
+# What a worker has sent when its stream breaks.
+GONE = [
+    pytest.param(frames.Task, [], id="the task has come"),
+    pytest.param(frames.Next, [], id="before the Ack"),
+    pytest.param(frames.Next, [frames.Ack(1)], id="after the Ack"),
+    pytest.param(frames.Next, [frames.Yielded(1, b"said", False)], id="after a value"),
+]
+
+
+@pytest.mark.parametrize(("received", "sent"), GONE)
+def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, received, sent):
+    """What was sent may have begun, and done something: it must not begin a second time elsewhere."""
 
     async def main():
         started = []
-        died = asyncio.Event()
 
         async def dies(_requests, context):
             while (data := await context.read()) is not grpc.aio.EOF:
-                frame = frames.decode_request(data)
-                if isinstance(frame, frames.Task):
-                    await context.write(frames.encode(frames.Ack(frame.call)))
-                else:
+                if isinstance(frames.decode_request(data), received):
                     started.append("first")
-                    died.set()
+                    for frame in sent:
+                        await context.write(frames.encode(frame))
                     await context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
 
         async def runs(body):
@@ -502,10 +608,17 @@ def test_a_worker_that_dies_after_it_took_a_call_is_not_replaced_by_another(sock
         await server.start()
         async with serving(sockets, 2, cell=runs) as (other, _), proxied(one, other) as proxy:
             call = await proxy.dispatch("cell", b"")
-            await died.wait()
+            assert call.worker == one
+            if frames.Yielded in map(type, sent):
+                assert await call.step() == b"said"
             with pytest.raises(WorkerDied):
                 await call.step()
+            assert call.ended
             assert started == ["first"]
+            # Only what is asked for anew goes to the other.
+            await until(lambda: proxy.broken() == [one.uid])
+            assert await values_of(await proxy.dispatch("cell", b"")) == [b""]
+            assert started == ["first", "second"]
         await server.stop(grace=None)
 
     run(main())

@@ -193,6 +193,8 @@ class _CellJob:
     # When it has ended. An interrupt is held back: half of the names would be worse than either.
 
     def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, worker: UUID) -> _End:
+        after = pickle.loads(outcome.ambient)
+        ambient.follow(after, self._ambient, libraries=False)
         arrived = exchange.load(outcome.reply, shipment)
         figures.ready()
         for notice in exchange.come_home(arrived, shipment, deleted=outcome.deleted):
@@ -209,9 +211,7 @@ class _CellJob:
             else:
                 last_value = kept
                 kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)
-        ambient.follow(
-            pickle.loads(outcome.ambient), self._ambient
-        )  # now that the libraries are loaded that the cell loaded
+        ambient.follow(after, self._ambient, process=False)
         for payload in pickle.loads(outcome.payload):
             self._shell.payload_manager.write_payload(payload)
         self._show_late()

@@ -33,11 +33,15 @@ def here() -> State:
     return state
 
 
-def follow(wanted: State, before: State) -> None:
-    """What differs between the two becomes so here. What neither changed stays as it is here."""
+def follow(wanted: State, before: State, *, process: bool = True, libraries: bool = True) -> None:
+    """What differs between the two becomes so here. What neither changed stays as it is here.
+
+    The process's own state is wanted before objects are loaded, which may need `sys.path`; that of libraries after, which may be
+    loaded by it.
+    """
     for name, value in wanted.items():
         aspect = _ASPECTS[name]
-        if value == before.get(name):
+        if value == before.get(name) or not (libraries if aspect.module else process):
             continue
         if aspect.module and aspect.module not in sys.modules and not (aspect.imports and value):
             continue

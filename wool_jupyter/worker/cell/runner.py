@@ -12,6 +12,7 @@ from wool_jupyter.errors import CannotLoad
 from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickling, standins
 from wool_jupyter.worker.cell import changes, outcome, spool
 from wool_jupyter.worker.cell.gate import Gate
+from wool_jupyter.worker.cell.local_modules import LocalModules
 from wool_jupyter.worker.cell.main_module import enter_new_main
 from wool_jupyter.worker.cell.shell import CellEnd, ZMQInteractiveShell, make_shell
 
@@ -25,6 +26,7 @@ class CellRunner:
         self.gate = Gate()
         self._capture = spool.Capture()
         self._shell: ZMQInteractiveShell = make_shell(self.gate, show=self._show, clear=self._clear, ask=self._ask)
+        self._modules = LocalModules()
         self._answers: queue.SimpleQueue[cells.Answer] = queue.SimpleQueue()
         self._emit: Emit = _nobody
         self._request: cells.CellRequest | None = None
@@ -62,6 +64,7 @@ class CellRunner:
         for key in request.release:
             standins.release(key)
         classes.forget()
+        self._modules.cell_begins()
         module = enter_new_main()
         self._shell.enter(request, module)
         changes.register_sources(pickle.loads(request.names.sources), self._shell.compile._filename_map)
@@ -86,6 +89,7 @@ class CellRunner:
         before: dict[str, Any],
         end: CellEnd,
     ) -> cells.Outcome:
+        self._modules.cell_ended()
         reply = outcome.pack(
             arrival, namespace, before, value=end.value, error=end.error, budget_bytes=request.budget_bytes
         )
