@@ -4,7 +4,6 @@ import asyncio
 import fcntl
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -16,13 +15,14 @@ from uuid import uuid4
 import pytest
 
 from tests.support.loops import run, until
+from tests.support.requests import cell_request
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.root import kernel_namespace, new_pool_directory
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import WorkerDied
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.wire import ambient, cells
+from wool_jupyter.wire import cells
 from wool_jupyter.wire.credentials import read_token
 
 # The process that starts a worker is its parent by a thread that lives as long as it does.
@@ -77,19 +77,8 @@ class Worker:
         directory = self.pool / "calls" / uuid4().hex[:8]
         directory.mkdir()
         text = TextReader(str(directory))
-        request = cells.CellRequest(
-            source=source,
-            transformed=source,
-            filename="<cell>",
-            number=1,
-            directory=str(directory),
-            places=(str(directory),),
-            names=cells.NO_NAMES,
-            ambient=pickle.dumps(ambient.here()),
-            release=(),
-        )
         async with self.connected() as connection:
-            call = connection.call("cell", cells.encode(request))
+            call = connection.call("cell", cell_request(source, directory))
             event = None
             while not call.ended:
                 event = cells.decode_event(await call.step())

@@ -7,11 +7,11 @@ from typing import Any
 DEADLINE_S = 20
 
 
-def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+def run(coroutine: Coroutine[Any, Any, Any], deadline_s: float = DEADLINE_S) -> Any:
     """To its end, within a generous deadline; AssertionError if it leaves a task behind."""
 
     async def main():
-        result = await asyncio.wait_for(coroutine, DEADLINE_S)
+        result = await asyncio.wait_for(coroutine, deadline_s)
         left = asyncio.all_tasks() - {asyncio.current_task()}
         if left:  # gRPC hears a moment later that its call was cancelled
             _, left = await asyncio.wait(left, timeout=3)

@@ -7,18 +7,16 @@ namespace ◀─ exchange ◀─ outcome ◀┘─▶ replay on this thread, whe
 
 import getpass
 import pickle
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from wool_jupyter.errors import CannotLoad, WoolError
+from wool_jupyter.errors import CannotLoad, WoolError, WorkerDied
 from wool_jupyter.notebook import exchange, figures, tracebacks
+from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.capture import analyze
+from wool_jupyter.notebook.interrupts import Interrupts
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import CellSource, prepare_source
@@ -73,7 +71,7 @@ class _CellJob:
         self._shell = shell
         self._runtime = runtime
         self._settings = settings
-        self._presses = _Presses()
+        self._interrupts = Interrupts()
         self._late: list[cells.Event] = []
 
     def run(self, body: str) -> _End:
@@ -81,7 +79,7 @@ class _CellJob:
         capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
         shipment = exchange.Shipment(self._shell.user_ns, capture)
         pool, _ = started_pool(self._runtime, self._settings)
-        with self._runtime.call_directories() as places, self._presses:
+        with self._runtime.call_directories() as places, self._interrupts:
             text = TextReader(places[0])
             try:
                 return self._run_on(pool, self._request(body, source, shipment, places), text, shipment)
@@ -112,6 +110,12 @@ class _CellJob:
         call = self._wait(self._runtime.bridge.enter(running, unwanted=PoolCall.close), self._give_up_when_pressed)
         try:
             outcome = self._events(pool, call, text)
+        except WorkerDied:
+            if not self._interrupts.ended:
+                raise
+            _show_text(text.rest())
+            _notice("its worker was ended and is replaced; what the cell had bound is lost")
+            raise KeyboardInterrupt from None
         finally:
             _show_text(text.rest())
             self._runtime.bridge.enter(call.close())
@@ -122,9 +126,12 @@ class _CellJob:
     # While it runs.
 
     def _events(self, pool: WorkerPool, call: PoolCall, text: TextReader) -> cells.Outcome | cells.Refused:
+        running = _Running(self._runtime.bridge, pool, call.worker.uid)
+
         def tick() -> None:
             _show_text(text.ready())
-            self._pass_on_presses(pool, call)
+            for notice in self._interrupts.pass_on(running):
+                _notice(notice)
 
         answer: bytes | None = None
         while True:
@@ -137,6 +144,8 @@ class _CellJob:
             match event:
                 case cells.Outcome() | cells.Refused():
                     return event
+                case cells.Interrupted():
+                    self._interrupts.seen = True
                 case cells.Ask():
                     answer = cells.encode(self._answer(event))
                 case cells.Display(late=True):
@@ -150,7 +159,7 @@ class _CellJob:
                 return future.result(POLL_S)
             except TimeoutError:
                 if future.done():
-                    raise
+                    return future.result()
             try:
                 tick()
             except BaseException:
@@ -158,21 +167,12 @@ class _CellJob:
                 raise
 
     def _give_up_when_pressed(self) -> None:
-        if self._presses.count:
+        if self._interrupts.pressed:
             raise KeyboardInterrupt
-
-    def _pass_on_presses(self, pool: WorkerPool, call: PoolCall) -> None:
-        for number in self._presses.new():
-            if number == 1:
-                self._runtime.bridge.enter(pool.interrupt(call.worker.uid)).result()
-            elif number == 2:
-                _notice("the cell has been interrupted and still works; a third ■ ends its worker")
-            else:
-                self._runtime.bridge.enter(pool.kill(call.worker.uid)).result()
 
     def _answer(self, event: cells.Ask) -> cells.Answer:
         ask = getpass.getpass if event.password else input
-        with self._presses.as_usual():
+        with self._interrupts.as_usual():
             try:
                 return cells.Answer(ask(event.prompt), b"")
             except KeyboardInterrupt as error:
@@ -231,39 +231,20 @@ class _CellJob:
         events.register("post_run_cell", show)
 
 
-class _Presses:
-    """Of ■, counted instead of raised while a cell runs. Elsewhere than on the main thread there are none."""
+class _Running:
+    """The running cell, as ■ sees it."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._seen = 0
-        self._before: Any = None
+    def __init__(self, bridge: Bridge, pool: WorkerPool, worker: UUID) -> None:
+        self._bridge, self._pool, self._worker = bridge, pool, worker
 
-    def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._pressed)
+    def interrupt(self) -> None:
+        self._bridge.enter(self._pool.interrupt(self._worker)).result()
 
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+    def end(self) -> None:
+        self._bridge.enter(self._pool.end(self._worker)).result()
 
-    def _pressed(self, _signum: int, _frame: FrameType | None) -> None:
-        self.count += 1
-
-    def new(self) -> Iterator[int]:
-        while self._seen < self.count:
-            self._seen += 1
-            yield self._seen
-
-    @contextmanager
-    def as_usual(self) -> Iterator[None]:
-        """KeyboardInterrupt, for a question that the main thread asks itself."""
-        counting = signal.signal(signal.SIGINT, signal.default_int_handler) if self._before is not None else None
-        try:
-            yield
-        finally:
-            if counting is not None:
-                signal.signal(signal.SIGINT, counting)
+    def kill(self) -> None:
+        self._bridge.enter(self._pool.kill(self._worker)).result()
 
 
 def _loaded(parcel: buffers.Parcel) -> Any:

@@ -79,11 +79,11 @@ class Children:
         return None
 
     def signal(self, uid: str, number: int) -> bool:
-        """To the worker's main process, never its children. False if that has ended."""
+        """To the worker's group: Jupyter interrupts a kernel's children, too. False if the worker has ended."""
         child = self._by_uid.get(uid)
         if child is None or host.has_ended(child.pid):
             return False
-        os.kill(child.pid, number)
+        os.killpg(child.pid, number)
         return True
 
     def kill(self, uid: str) -> None:

@@ -5,6 +5,7 @@ nursery ─▶ a worker's exit ─▶ evict, replace
 """
 
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -22,7 +23,7 @@ from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, W
 from wool_jupyter.nursery.client import Child, Nursery
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, PoolSettings
+from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, SIGNAL_S, TERMINATE_S, PoolSettings
 from wool_jupyter.wire.credentials import read_token
 
 
@@ -144,12 +145,40 @@ class WorkerPool:
         while self.size < workers:
             self._begin_worker()
 
-    async def interrupt(self, uid: UUID) -> bool:
-        """SIGINT. Returns once it is sent, so that one sent for a call can't reach the next; False: the worker is gone."""
-        return await self._nursery.signal(str(uid), signal.SIGINT)
+    async def interrupt(self, uid: UUID) -> None:
+        """SIGINT, to the worker and its children, as Jupyter does with a kernel. Returns once it is sent, so that one sent for a
+        call can't reach the next."""
+        await self._signal(uid, signal.SIGINT)
+
+    async def end(self, uid: UUID) -> None:
+        """SIGTERM, then SIGKILL. Returns when the worker has ended."""
+        member = self._members.get(uid)
+        if member is None:
+            return
+        await self._signal(uid, signal.SIGTERM)
+        await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
+        await self.kill(uid)
 
     async def kill(self, uid: UUID) -> None:
+        """Returns when the worker has ended."""
+        member = self._members.get(uid)
+        if member is None:
+            return
         self._nursery.kill(str(uid))
+        done, _ = await asyncio.wait({member.child.exited}, timeout=SIGNAL_S)
+        if not done:
+            os.killpg(
+                member.child.pid, signal.SIGKILL
+            )  # not reaped, as the nursery is stopped: the number is still its own
+
+    async def _signal(self, uid: UUID, number: int) -> None:
+        member = self._members.get(uid)
+        if member is None:
+            return
+        try:
+            await asyncio.wait_for(self._nursery.signal(str(uid), number), SIGNAL_S)
+        except TimeoutError:
+            os.killpg(member.child.pid, number)  # as in `kill`
 
     def released(self, uid: UUID) -> None:
         """A call on that worker has ended."""

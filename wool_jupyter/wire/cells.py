@@ -45,6 +45,10 @@ class Clear(_Event, frozen=True, tag="clear"):
     wait: bool
 
 
+class Interrupted(_Event, frozen=True, tag="interrupted"):
+    """A SIGINT has reached the interpreter: from here on the cell answers for itself."""
+
+
 class Ask(_Event, frozen=True, tag="ask"):
     """The client answers with `Send(Answer)`."""
 
@@ -69,7 +73,7 @@ class Refused(_Event, frozen=True, tag="refused"):
     reason: str
 
 
-Event = Display | Clear | Ask | Outcome | Refused
+Event = Display | Clear | Interrupted | Ask | Outcome | Refused
 
 
 class Answer(msgspec.Struct, frozen=True):

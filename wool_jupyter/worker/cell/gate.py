@@ -15,7 +15,9 @@ T = TypeVar("T")
 class Gate:
     """Main thread only."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen: Callable[[], object] = lambda: None) -> None:
+        """`seen` is called in the signal handler, for each signal that comes while a cell runs."""
+        self._seen = seen
         self._open = False
         self._pending = False
         self._depth = 0
@@ -27,6 +29,7 @@ class Gate:
 
     def open(self) -> None:
         self._pending = self.cancelled = False
+        self._depth = 0  # an interrupt may have hit `region` between its first two lines
         self._open = True
 
     def close(self) -> None:
@@ -50,6 +53,7 @@ class Gate:
     def _on_sigint(self, _signum: int, frame: Any) -> None:
         if not self._open:
             return
+        self._seen()
         if self._depth == 0:
             self._pending = True
         elif self._cancel is not None and not self.cancelled and not _in_cell(frame):

@@ -23,7 +23,7 @@ class CellRunner:
     """Made on the main thread, once per worker; runs one cell at a time. `answer` may be called from any thread."""
 
     def __init__(self) -> None:
-        self.gate = Gate()
+        self.gate = Gate(self._interrupted)
         self._capture = spool.Capture()
         self._shell: ZMQInteractiveShell = make_shell(self.gate, show=self._show, clear=self._clear, ask=self._ask)
         self._modules = LocalModules()
@@ -125,6 +125,10 @@ class CellRunner:
     def _show(self, data: Any, metadata: Any, transient: Any = None, update: bool = False) -> None:
         content = {"data": data, "metadata": metadata, "transient": transient or {}, "update": update}
         self._emit(cells.encode(cells.Display(self._lengths(), self._pack(content), self._late)))
+
+    def _interrupted(self) -> None:
+        """In a signal handler: nothing is flushed, for a flush may be what it interrupts."""
+        self._emit(cells.encode(cells.Interrupted(self._current_spool().lengths())))
 
     def _clear(self, wait: bool) -> None:
         self._emit(cells.encode(cells.Clear(self._lengths(), wait)))

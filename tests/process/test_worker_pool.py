@@ -1,0 +1,875 @@
+"""The pool with its real nursery and workers. Bodies do what the test orders them to, over a socket."""
+
+import asyncio
+import itertools
+import os
+import re
+import signal
+import tempfile
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from uuid import UUID
+
+import psutil
+import pytest
+
+from tests.support import loops
+from tests.support.loops import settle, until
+from tests.support.pools import lives, pool_processes
+from tests.support.requests import cell_request
+from wool_jupyter import host
+from wool_jupyter.discovery.root import kernel_namespace, new_pool_directory
+from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WoolError, WorkerDied
+from wool_jupyter.pool.worker_pool import WorkerPool
+from wool_jupyter.settings import PoolSettings
+from wool_jupyter.wire import cells
+
+DEADLINE_S = 30  # a worker's start is most of a second of CPU, and the machine may be busy
+
+BODY = """\
+import os, signal, socket
+with socket.socket(socket.AF_UNIX) as stage:
+    stage.connect({address!r})
+    stage.sendall(f"{name} {{os.getpid()}}\\n".encode())
+    order = stage.makefile().readline()
+exec(order)
+"""
+
+
+def run(coroutine):
+    return loops.run(coroutine, DEADLINE_S)
+
+
+class Stage:
+    """Where bodies come to say that they have begun, and to hear how they shall end."""
+
+    def __init__(self, address):
+        self.address = address
+        self.begun = []  # names, each as often as its body has begun
+        self.pids = {}
+        self._writers = {}
+        self._gone = {}
+
+    async def serve(self, reader, writer):
+        try:
+            name, pid = (await reader.readline()).split()
+            name = name.decode()
+            self.begun.append(name)
+            self.pids[name], self._writers[name] = int(pid), writer
+            with suppress(ConnectionResetError):
+                await reader.read()  # to its end
+            self._writers.pop(name)
+        finally:
+            writer.close()
+
+    @property
+    def inside(self):
+        return set(self._writers)
+
+    def order(self, name, order="pass"):
+        self._writers[name].write(f"{order}\n".encode())
+
+
+class Bench:
+    """A pool, and what a test does with it."""
+
+    def __init__(self, pool, directory, stage):
+        self.pool, self.directory, self.stage = pool, directory, stage
+        self._names = (f"b{number}" for number in itertools.count())
+
+    def request(self, source):
+        calls = self.directory / "calls" / next(self._names)
+        calls.mkdir()
+        return cell_request(source, calls)
+
+    async def run(self, source, **options):
+        """A call that was sent."""
+        return await self.pool.run("cell", self.request(source), **options)
+
+    def begin(self, name="", **options):
+        """Asks for a body that waits for an order: its name and the task of `run`."""
+        name = name or next(self._names)
+        return name, asyncio.create_task(self.run(BODY.format(address=self.stage.address, name=name), **options))
+
+    async def inside(self, **options):
+        """A body that has begun: its name and its call."""
+        name, asking = self.begin(**options)
+        call = await asking
+        await until(lambda: name in self.stage.inside)
+        return name, call
+
+    async def inside_all(self, count):
+        return [await self.inside() for _ in range(count)]
+
+    async def works(self, **options):
+        """A body from its begin to its end: its worker's pid."""
+        name, call = await self.inside(**options)
+        self.stage.order(name)
+        assert await finish(call)
+        return self.stage.pids[name]
+
+    async def warm(self, workers):
+        """Each worker has run something."""
+        held = await self.inside_all(workers)
+        await self.end(held)
+        return {call.worker.uid: call.worker.pid for _, call in held}
+
+    async def end(self, held, order="pass"):
+        for name, _ in held:
+            self.stage.order(name, order)
+        return [await finish(call) for _, call in held]
+
+    async def fits(self, workers):
+        """Exactly that many calls run side by side, and one more has to wait."""
+        pool, stage = self.pool, self.stage
+        asked = dict(self.begin() for _ in range(workers + 1))
+        names = set(asked)
+        await until(lambda: len(names & stage.inside) >= workers)
+        await until(lambda: pool.starting == 0)
+        await settle()
+        assert (pool.size, sum(worker.busy for worker in pool.snapshot())) == (workers, workers)
+        assert sum(asking.done() for asking in asked.values()) == workers
+        assert len(names & stage.inside) == workers
+        assert len({worker.pid for worker in pool.snapshot()}) == workers
+        (waits,) = names - stage.inside
+        for name in names - {waits}:
+            stage.order(name)
+            assert await finish(await asked[name])
+        await until(lambda: waits in stage.inside)
+        stage.order(waits)
+        assert await finish(await asked[waits])
+        assert {name: stage.begun.count(name) for name in names} == dict.fromkeys(names, 1)
+        assert not any(worker.busy for worker in pool.snapshot())
+
+
+async def to_end(call):
+    """Its last value; the call is not closed."""
+    last = None
+    while not call.ended:
+        last = await call.step()
+    return last
+
+
+async def finish(call):
+    """The outcome; None if the worker died. Gives the slot back."""
+    try:
+        return cells.decode_event(await to_end(call))
+    except WorkerDied:
+        return None
+    finally:
+        await call.close()
+
+
+async def obituary(call):
+    try:
+        with pytest.raises(WorkerDied) as caught:
+            await to_end(call)
+        return str(caught.value)
+    finally:
+        await call.close()
+
+
+@asynccontextmanager
+async def pool_of(workers=None, *, environment=os.environ, **settings):
+    """Whatever a test does to it, it leaves no process and no file."""
+    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
+        directory = new_pool_directory(Path(top), kernel_namespace("/run/kernel.json"))
+        stage = Stage(f"{top}/stage")
+        server = await asyncio.start_unix_server(stage.serve, stage.address)
+        pool = await WorkerPool.start(
+            PoolSettings(workers=workers, **settings), directories=[directory], environment=environment, version="x"
+        )
+        processes = pool_processes(os.getpid())
+        try:
+            yield Bench(pool, directory, stage)
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                processes += pool_processes(os.getpid())
+            await pool.stop()
+            server.close()
+            await until(lambda: not any(map(lives, processes)))
+            await until(lambda: not stage.inside)
+            assert not directory.exists()
+
+
+def kill(*pids):
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+# How many there are.
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_fixed_number_of_workers_runs_that_many_calls_side_by_side(workers):
+    async def main():
+        async with pool_of(workers) as bench:
+            assert bench.pool.size == workers
+            assert len(bench.pool.snapshot()) >= 1
+            await bench.fits(workers)
+
+    run(main())
+
+
+def test_work_that_waits_grows_the_pool_up_to_the_usable_cpus(monkeypatch):
+    monkeypatch.setattr(host, "usable_cpus", lambda: 3)
+
+    async def main():
+        async with pool_of() as bench:
+            assert bench.pool.size == 2  # one and a spare
+            await until(lambda: len(bench.pool.snapshot()) == 2)
+            held = await bench.inside_all(2)
+            assert bench.pool.size == 2
+            third, asking = bench.begin()
+            await until(lambda: third in bench.stage.inside)
+            await bench.end([*held, (third, await asking)])
+            await bench.fits(3)
+
+    run(main())
+
+
+def test_with_one_usable_cpu_there_is_no_spare(monkeypatch):
+    monkeypatch.setattr(host, "usable_cpus", lambda: 1)
+
+    async def main():
+        async with pool_of() as bench:
+            assert bench.pool.size == 1
+            await bench.fits(1)
+
+    run(main())
+
+
+def test_grow_adds_workers_and_never_takes_any(monkeypatch):
+    monkeypatch.setattr(host, "usable_cpus", lambda: 2)
+
+    async def main():
+        async with pool_of(1) as bench:
+            held = await bench.inside()
+            waiting, asking = bench.begin()
+            await bench.pool.grow(3)
+            assert bench.pool.size == 3
+            await until(lambda: waiting in bench.stage.inside)  # it was in the line before they were
+            await bench.end([held, (waiting, await asking)])
+            for fewer in (3, 1, 0):
+                await bench.pool.grow(fewer)
+                assert bench.pool.size == 3
+            await bench.fits(3)
+
+    run(main())
+
+
+def test_calls_in_a_row_stay_on_one_worker():
+    async def main():
+        async with pool_of(2) as bench:
+            await until(lambda: len(bench.pool.snapshot()) == 2)
+            assert len({await bench.works() for _ in range(5)}) == 1
+
+    run(main())
+
+
+# Workers that die.
+
+ROUNDS = 2
+
+
+async def exits_in_the_body(bench, workers):
+    await bench.end(await bench.inside_all(workers), "os._exit(3)")
+
+
+async def is_killed_in_the_body(bench, workers):
+    held = await bench.inside_all(workers)
+    kill(*(bench.stage.pids[name] for name, _ in held))
+    assert [await finish(call) for _, call in held] == [None] * workers
+
+
+async def is_killed_while_idle(bench, workers):
+    kill(*(await bench.warm(workers)).values())
+
+
+async def exits_and_is_killed(bench, workers):
+    held = await bench.inside_all(workers)
+    for name, _ in held:
+        bench.stage.order(name, "os._exit(3)")
+        kill(bench.stage.pids[name])
+    assert [await finish(call) for _, call in held] == [None] * workers
+
+
+async def one_exits_and_another_is_killed_while_idle(bench, workers):
+    held = await bench.inside_all(workers)
+    (last, call), *others = held
+    await bench.end(others)
+    bench.stage.order(last, "os._exit(3)")
+    kill(*(bench.stage.pids[name] for name, _ in others))
+    assert await finish(call) is None
+
+
+async def is_killed_between_its_last_value_and_the_close(bench, workers):
+    held = await bench.inside_all(workers)
+    for name, call in held:
+        bench.stage.order(name)
+        await to_end(call)
+        kill(bench.stage.pids[name])
+    await until(lambda: not {call.worker.uid for _, call in held} & {w.uid for w in bench.pool.snapshot()})
+    for _, call in held:
+        await call.close()
+        await call.close()
+
+
+async def is_killed_as_it_is_asked(bench, workers):
+    """Nobody knows yet, or it is known and the worker not yet gone: the call dies with it or goes to another."""
+    pids = (await bench.warm(workers)).values()
+    await until(lambda: len(bench.pool.snapshot()) == workers)
+    asked = [bench.begin() for _ in range(2 * workers)]
+    kill(*pids)
+    for name, asking in asked:
+        call = await asking
+        stepping = asyncio.create_task(finish(call))
+        await until(lambda name=name, stepping=stepping: stepping.done() or name in bench.stage.inside)
+        if name in bench.stage.inside:
+            bench.stage.order(name)
+        await stepping
+
+
+async def is_killed_while_others_wait(bench, workers):
+    held = await bench.inside_all(workers)
+    asked = [bench.begin() for _ in range(workers)]
+    await settle()
+    kill(*(bench.stage.pids[name] for name, _ in held))
+    assert [await finish(call) for _, call in held] == [None] * workers
+    await bench.end([(await started(bench, name), await asking) for name, asking in asked])
+
+
+async def started(bench, name):
+    await until(lambda: name in bench.stage.inside)
+    return name
+
+
+WAYS = [
+    exits_in_the_body,
+    is_killed_in_the_body,
+    is_killed_while_idle,
+    exits_and_is_killed,
+    one_exits_and_another_is_killed_while_idle,
+    is_killed_between_its_last_value_and_the_close,
+    is_killed_as_it_is_asked,
+    is_killed_while_others_wait,
+]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("dies", WAYS, ids=lambda way: way.__name__)
+def test_no_slot_is_lost_or_made_when_each_worker(dies, workers):
+    async def main():
+        async with pool_of(workers) as bench:
+            for _ in range(ROUNDS):
+                await dies(bench, workers)
+            await bench.fits(workers)
+
+    run(main())
+
+
+def test_a_worker_that_dies_is_replaced_at_once_if_it_was_used():
+    async def main():
+        async with pool_of(1) as bench:
+            before = await bench.works()
+            kill(before)
+            await until(lambda: before not in [worker.pid for worker in bench.pool.snapshot()])
+            await until(lambda: len(bench.pool.snapshot()) == 1)  # nobody asks for it
+            assert await bench.works() != before
+
+    run(main())
+
+
+def test_a_worker_that_dies_unused_is_replaced_when_work_waits():
+    async def main():
+        async with pool_of(2) as bench:
+            await until(lambda: len(bench.pool.snapshot()) == 2)
+            kill(*(worker.pid for worker in bench.pool.snapshot()))
+            await until(lambda: not bench.pool.snapshot())
+            await settle()
+            assert bench.pool.size == 0
+            await bench.works()
+            assert bench.pool.size == 1
+            await bench.fits(2)
+
+    run(main())
+
+
+def test_a_call_that_dies_begins_once_and_never_elsewhere():
+    async def main():
+        async with pool_of(2) as bench:
+            for _ in range(3):
+                name, call = await bench.inside()
+                await bench.end([(name, call)], "os._exit(0)")
+                assert call.ended
+                assert await call.step() is None
+            await bench.fits(2)
+            assert max(map(bench.stage.begun.count, bench.stage.begun)) == 1
+
+    run(main())
+
+
+def test_a_fixed_number_stays_when_the_next_call_comes_with_the_death():
+    """The one who asks next and the one who saw the death must not both start a worker."""
+
+    async def main():
+        async with pool_of(1) as bench:
+            for _ in range(3):
+                held = await bench.inside()
+                await bench.end([held], "os._exit(3)")
+                name, asking = bench.begin()
+                await until(lambda name=name: name in bench.stage.inside)
+                await until(lambda: bench.pool.starting == 0)
+                assert bench.pool.size == 1
+                await bench.end([(name, await asking)])
+
+    run(main())
+
+
+def test_a_worker_whose_connection_broke_is_ended_and_replaced():
+    async def main():
+        async with pool_of(1) as bench:
+            before = await bench.works()
+            (connection,) = bench.pool._proxy._connections.values()
+            connection._stream.cancel()
+            await until(lambda: connection.broken)
+            assert lives(psutil.Process(before))
+            assert await bench.works() != before
+            await until(lambda: not psutil.pid_exists(before))
+            await bench.fits(1)
+
+    run(main())
+
+
+def test_a_call_on_a_connection_that_broke_ends_though_the_worker_lives():
+    async def main():
+        async with pool_of(1) as bench:
+            name, call = await bench.inside()
+            (connection,) = bench.pool._proxy._connections.values()
+            connection._stream.cancel()
+            pid = bench.stage.pids[name]
+            assert await obituary(call) == f"The worker (pid {pid}) was lost: it does not answer any more"
+            await bench.fits(1)
+
+    run(main())
+
+
+def test_two_calls_on_one_worker_cost_no_slot_when_it_dies():
+    """A value that was kept asks for its worker, whether that is busy or not."""
+
+    async def main():
+        async with pool_of(2) as bench:
+            await bench.warm(2)
+            name, call = await bench.inside()
+            _, asking = bench.begin(only=call.worker.uid)
+            second = await asking
+            assert second.worker == call.worker
+            kill(bench.stage.pids[name])
+            assert await finish(call) is None
+            assert await finish(second) is None
+            await bench.fits(2)
+
+    run(main())
+
+
+def test_two_calls_on_one_worker_cost_no_slot_when_it_dies_in_the_second():
+    async def main():
+        async with pool_of(2) as bench:
+            await bench.warm(2)
+            name, call = await bench.inside()
+            other, asking = bench.begin(only=call.worker.uid)
+            second = await asking
+            bench.stage.order(name)
+            assert await finish(call)
+            await until(lambda: other in bench.stage.inside)
+            assert call.worker.uid in [worker.uid for worker in bench.pool.snapshot() if worker.busy]
+            kill(bench.stage.pids[other])
+            assert await finish(second) is None
+            await bench.fits(2)
+
+    run(main())
+
+
+def test_a_call_that_has_ended_holds_its_worker_until_it_is_closed():
+    """Two threads of a kernel: one has its outcome, and has not closed the call when the other's cell begins."""
+
+    async def main():
+        async with pool_of(2) as bench:
+            await bench.warm(2)
+            name, first = await bench.inside()
+            bench.stage.order(name)
+            await to_end(first)
+            other, second = await bench.inside()
+            await first.close()
+            assert second.worker.uid in [worker.uid for worker in bench.pool.snapshot() if worker.busy]
+            kill(bench.stage.pids[other])
+            assert await finish(second) is None
+            await bench.fits(2)
+
+    run(main())
+
+
+def test_a_call_that_is_closed_while_its_body_runs_does_not_hold_up_the_next():
+    async def main():
+        async with pool_of(2) as bench:
+            await bench.warm(2)
+            abandoned, call = await bench.inside()
+            await call.close()
+            name, asking = bench.begin()
+            try:
+                async with asyncio.timeout(10):
+                    await until(lambda: name in bench.stage.inside)
+            finally:
+                bench.stage.order(abandoned)
+            await bench.end([(name, await asking)])
+            await bench.fits(2)
+
+    run(main())
+
+
+def test_a_value_that_was_kept_by_a_worker_that_is_gone():
+    async def main():
+        async with pool_of(2) as bench:
+            workers = await bench.warm(2)
+            one, other = workers
+            assert await bench.works(only=other) == workers[other]
+            assert await bench.works(only=one) == workers[one]
+            kill(workers[one])
+            await until(lambda: one not in [worker.uid for worker in bench.pool.snapshot()])
+            for uid in (one, UUID(int=1)):
+                with pytest.raises(KeptOnWorker):
+                    await bench.run("pass", only=uid)
+            assert await bench.works(only=other) == workers[other]
+            await bench.fits(2)
+
+    run(main())
+
+
+# The end in words.
+
+ENDS = [
+    pytest.param("os._exit(0)", r"exited with code 0", id="code 0"),
+    pytest.param("os._exit(7)", r"exited with code 7", id="code 7"),
+    pytest.param("os.kill(os.getpid(), signal.SIGTERM)", r"was killed by SIGTERM", id="SIGTERM"),
+    pytest.param("import ctypes; ctypes.string_at(0)", r"was killed by SIGSEGV", id="SIGSEGV"),
+    pytest.param("os.abort()", r"was killed by SIGABRT", id="SIGABRT"),
+    pytest.param(
+        "os.kill(os.getpid(), signal.SIGKILL)",
+        r"was killed by SIGKILL; most likely it ran out of memory \(its peak was 0\.\d GB\)",
+        id="SIGKILL",
+    ),
+]
+
+
+def test_how_a_worker_ended_is_said_in_words():
+    async def main():
+        async with pool_of(1) as bench:
+            for order, words in (case.values for case in ENDS):
+                name, call = await bench.inside()
+                bench.stage.order(name, order)
+                said = await obituary(call)
+                assert re.fullmatch(rf"The worker \(pid {bench.stage.pids[name]}\) {words}", said), said
+
+    run(main())
+
+
+def test_kill_ends_a_worker_and_its_call():
+    async def main():
+        async with pool_of(1) as bench:
+            name, call = await bench.inside()
+            await bench.pool.kill(call.worker.uid)
+            assert f"(pid {bench.stage.pids[name]}) was killed by SIGKILL" in await obituary(call)
+            await bench.pool.kill(call.worker.uid)
+            await bench.pool.kill(UUID(int=1))
+            await bench.fits(1)
+
+    run(main())
+
+
+def test_an_interrupt_ends_the_body_and_not_the_worker():
+    async def main():
+        async with pool_of(1) as bench:
+            name, call = await bench.inside()
+            assert await bench.pool.interrupt(call.worker.uid)
+            assert isinstance(await finish(call), cells.Outcome)
+            assert await bench.works() == bench.stage.pids[name]
+            kill(bench.stage.pids[name])
+            await until(lambda: call.worker.uid not in [worker.uid for worker in bench.pool.snapshot()])
+            assert not await bench.pool.interrupt(call.worker.uid)
+
+    run(main())
+
+
+# Waiting for a turn.
+
+
+def test_first_come_first_served():
+    async def main():
+        async with pool_of(1) as bench:
+            held = await bench.inside()
+            asked = [bench.begin() for _ in range(3)]
+            await bench.end([held])
+            for name, asking in asked:
+                call = await asking
+                await until(lambda name=name: name in bench.stage.inside)
+                await bench.end([(name, call)])
+            assert bench.stage.begun == [held[0], *(name for name, _ in asked)]
+
+    run(main())
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_call_that_is_cancelled_while_it_waits_gives_its_turn_back(turns):
+    """Cancelled before its turn, as it comes, and after: then there is a call, which is somebody's to close."""
+
+    async def main():
+        async with pool_of(1) as bench:
+            held, call = await bench.inside()
+            cancelled, first = bench.begin()
+            name, second = bench.begin()
+            await settle()
+            bench.stage.order(held)
+            await to_end(call)
+            if turns:
+                await call.close()
+                for _ in range(turns - 1):
+                    await asyncio.sleep(0)
+            first.cancel()
+            with suppress(asyncio.CancelledError):
+                given = await first
+                bench.stage.order(await started(bench, cancelled))
+                assert await finish(given)
+            await call.close()
+            await bench.end([(await started(bench, name), await second)])
+            await bench.fits(1)
+
+    run(main())
+
+
+def test_many_that_are_cancelled_cost_no_slot():
+    async def main():
+        async with pool_of(2) as bench:
+            held = await bench.inside_all(2)
+            asked = [bench.begin() for _ in range(20)]
+            await settle()
+            for _, asking in asked:
+                asking.cancel()
+            await bench.end(held)
+            assert all(asking.cancelled() for _, asking in asked)
+            await bench.fits(2)
+            assert not {name for name, _ in asked} & set(bench.stage.begun)
+
+    run(main())
+
+
+# Ends of the pool.
+
+
+def test_a_nursery_that_is_killed_ends_all_calls_and_the_pool_is_lost():
+    async def main():
+        async with pool_of(2) as bench:
+            pool = bench.pool
+            held = await bench.inside_all(2)
+            waiting = [bench.begin()[1] for _ in range(3)]
+            await settle()
+            assert not pool.lost
+            kill(pool._nursery.pid)
+            for name, call in held:
+                pid = bench.stage.pids[name]
+                ended = f"The worker (pid {pid}) ended with the process that looks after the workers"
+                assert await obituary(call) == ended
+            assert pool.lost
+            for asking in waiting:
+                with pytest.raises(StartFailed):
+                    await asking
+            for _ in range(3):
+                with pytest.raises(StartFailed):
+                    await bench.run("pass")
+            assert (pool.size, pool.snapshot()) == (0, [])
+            assert not await pool.interrupt(held[0][1].worker.uid)
+            await pool.kill(held[0][1].worker.uid)
+
+    run(main())
+
+
+def test_a_nursery_that_is_killed_while_nothing_runs():
+    """Whoever asks before that is known has a call that dies, or none."""
+
+    async def main():
+        async with pool_of(2) as bench:
+            await bench.warm(2)
+            kill(bench.pool._nursery.pid)
+            asked = [bench.begin()[1] for _ in range(4)]
+            for asking in asked:
+                with suppress(StartFailed):
+                    assert await finish(await asking) is None
+            await until(lambda: bench.pool.lost)
+            with pytest.raises(StartFailed):
+                await bench.run("pass")
+
+    run(main())
+
+
+def test_a_nursery_that_is_killed_while_workers_start():
+    async def main():
+        async with pool_of(1) as bench:
+            held = await bench.inside()
+            await bench.pool.grow(3)
+            _, asking = bench.begin()
+            await settle()
+            kill(bench.pool._nursery.pid)
+            assert await finish(held[1]) is None
+            with pytest.raises(StartFailed):
+                await asking
+            await until(lambda: bench.pool.size == 0)
+
+    run(main())
+
+
+def test_stop_during_a_call_ends_it_and_those_that_wait():
+    async def main():
+        async with pool_of(2) as bench:
+            held = await bench.inside_all(2)
+            waiting = [bench.begin()[1] for _ in range(2)]
+            await settle()
+            processes = pool_processes(os.getpid())
+            assert len(processes) == 3
+            ends = [asyncio.create_task(obituary(call)) for _, call in held]
+            await bench.pool.stop()
+            assert not any(map(lives, processes))
+            assert not bench.directory.exists()
+            for (name, _), end in zip(held, ends, strict=True):
+                assert f"(pid {bench.stage.pids[name]})" in await end
+            for asking in waiting:
+                with pytest.raises(NoWorkersAvailable):
+                    await asking
+            await bench.pool.stop()
+
+    run(main())
+
+
+def test_stop_while_workers_start():
+    async def main():
+        async with pool_of(1) as bench:
+            await bench.pool.grow(4)
+            await bench.pool.stop()
+
+    run(main())
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("idle", [True, False], ids=["idle", "busy"])
+def test_a_pool_that_was_stopped_takes_no_call(idle):
+    """Another thread's cell had the pool in its hands when `%wool stop` came."""
+
+    async def main():
+        async with pool_of(1) as bench:
+            held = await bench.inside()
+            request = bench.request("pass")
+            if idle:
+                await bench.end([held])
+            await bench.pool.stop()
+            with pytest.raises(WoolError):
+                await bench.pool.run("cell", request)
+
+    run(main())
+
+
+# Starts that fail.
+
+
+@pytest.fixture
+def spoiled(tmp_path):
+    """An environment in which workers start until `spoil` is called; the nursery always does."""
+
+    def spoil():
+        (tmp_path / "msgspec.py").write_text("raise SystemExit('no msgspec today')\n")
+
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}, spoil
+
+
+def test_a_pool_whose_workers_cannot_start_fails_and_leaves_nothing(spoiled):
+    environment, spoil = spoiled
+    spoil()
+    told = r"A worker exited with code 1 before it was ready\n(.|\n)*no msgspec today"
+
+    async def main():
+        with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
+            directory = new_pool_directory(Path(top), kernel_namespace("/run/kernel.json"))
+            with pytest.raises(StartFailed, match=told):
+                await WorkerPool.start(
+                    PoolSettings(workers=2), directories=[directory], environment=environment, version="x"
+                )
+            assert not directory.exists()
+            assert pool_processes(os.getpid()) == []
+
+    run(main())
+
+
+def test_a_start_that_is_cancelled_leaves_nothing():
+    async def main():
+        with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
+            directory = new_pool_directory(Path(top), kernel_namespace("/run/kernel.json"))
+            starting = asyncio.create_task(
+                WorkerPool.start(PoolSettings(), directories=[directory], environment=os.environ, version="x")
+            )
+            await until(lambda: len(pool_processes(os.getpid())) > 1)
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            assert not directory.exists()
+            assert pool_processes(os.getpid()) == []
+
+    run(main())
+
+
+def test_a_call_fails_when_the_last_worker_cannot_be_replaced_and_the_pool_recovers(spoiled, tmp_path):
+    environment, spoil = spoiled
+
+    async def main():
+        async with pool_of(1, environment=environment) as bench:
+            held = await bench.inside()
+            waiting = [bench.begin()[1] for _ in range(2)]
+            await settle()
+            spoil()
+            await bench.end([held], "os._exit(3)")
+            for asking in waiting:
+                with pytest.raises(StartFailed, match="no msgspec today"):
+                    await asking
+            with pytest.raises(StartFailed, match="no msgspec today"):
+                await bench.run("pass")
+            assert bench.pool.size == 0
+            assert not bench.pool.lost
+            (tmp_path / "msgspec.py").unlink()
+            await bench.fits(1)
+
+    run(main())
+
+
+def test_a_worker_that_cannot_be_replaced_leaves_the_work_to_the_others(spoiled):
+    environment, spoil = spoiled
+
+    async def main():
+        async with pool_of(2, environment=environment) as bench:
+            first, other = await bench.inside_all(2)
+            _, asking = waits = bench.begin()
+            spoil()
+            await bench.end([first], "os._exit(3)")
+            await until(lambda: bench.pool.size == 1)
+            await bench.end([other])
+            await bench.end([(await started(bench, waits[0]), await asking)])
+
+    run(main())
+
+
+def test_a_worker_that_takes_too_long_to_start_fails_it():
+    async def main():
+        with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
+            directory = new_pool_directory(Path(top), kernel_namespace("/run/kernel.json"))
+            settings = PoolSettings(workers=1, start_timeout_s=0.01)
+            with pytest.raises(StartFailed, match=r"not ready after 0\.01 s"):
+                await WorkerPool.start(settings, directories=[directory], environment=os.environ, version="x")
+            assert not directory.exists()
+            assert pool_processes(os.getpid()) == []
+
+    run(main())

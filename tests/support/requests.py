@@ -1,0 +1,23 @@
+"""Cells without inputs, as a worker is asked to run them."""
+
+import pickle
+from pathlib import Path
+
+from wool_jupyter.wire import ambient, cells
+
+
+def cell_request(source: str, directory: Path) -> bytes:
+    """`directory` is the call's own; its text goes there."""
+    request = cells.CellRequest(
+        source=source,
+        transformed=source,
+        filename="<cell>",
+        number=1,
+        directory=str(directory),
+        places=(str(directory),),
+        names=cells.NO_NAMES,
+        ambient=pickle.dumps(ambient.here()),
+        budget_bytes=None,
+        release=(),
+    )
+    return cells.encode(request)

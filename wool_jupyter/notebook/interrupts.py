@@ -1,0 +1,92 @@
+"""■ while a cell runs: counted instead of raised, and passed on to the worker.
+
+first ■    SIGINT to the worker, which says when it has seen it
+not seen for 10 s (a C call that does not return): the worker is ended
+second ■   says where the cell stands
+third ■    kills the worker
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Protocol
+
+from wool_jupyter.settings import INTERRUPT_GRACE_S
+
+
+class Target(Protocol):
+    """What can be done to the running cell. Each returns once it is done, so that nothing is left to hit the next cell."""
+
+    def interrupt(self) -> None: ...
+    def end(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+class Interrupts:
+    """Entered on the thread that waits for the cell. Only the main thread has a ■; elsewhere there is none to count."""
+
+    def __init__(self) -> None:
+        self._presses = 0
+        self._passed_on = 0
+        self._first_s = 0.0  # time.monotonic()
+        self._before: Any = None
+        self.seen = False  # set when the worker says so
+        self.ended = False  # the worker was ended because of it
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._count)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _count(self, _signum: int, _frame: FrameType | None) -> None:
+        self._presses += 1
+
+    @property
+    def pressed(self) -> bool:
+        return self._presses > 0
+
+    def pass_on(self, target: Target) -> Iterator[str]:
+        """To be called again and again while the cell runs. Yields what to tell the user."""
+        while self._passed_on < self._presses and not self.ended:
+            self._passed_on += 1
+            if self._passed_on == 1:
+                self._first_s = time.monotonic()
+                target.interrupt()
+            elif self._passed_on == 2:
+                yield self._standing()
+            else:
+                self.ended = True
+                target.kill()
+        if self._passed_on and not self.seen and not self.ended and self._waited_s() > INTERRUPT_GRACE_S:
+            self.ended = True
+            yield f"the interrupt has not reached the cell in {INTERRUPT_GRACE_S:.0f} s: it is in a call that does not return"
+            target.end()
+
+    def _waited_s(self) -> float:
+        return time.monotonic() - self._first_s
+
+    def _standing(self) -> str:
+        waited_s = self._waited_s()
+        if self.seen:
+            return f"the cell was interrupted {waited_s:.0f} s ago and works on; ■ once more ends its worker"
+        left_s = max(0.0, INTERRUPT_GRACE_S - waited_s)
+        return (
+            f"the interrupt of {waited_s:.0f} s ago has not reached the cell, which is in a call that has not returned; "
+            f"its worker is ended in {left_s:.0f} s, or at the next ■"
+        )
+
+    @contextmanager
+    def as_usual(self) -> Iterator[None]:
+        """■ raises KeyboardInterrupt, for a question that this thread asks itself."""
+        counting = signal.signal(signal.SIGINT, signal.default_int_handler) if self._before is not None else None
+        try:
+            yield
+        finally:
+            if counting is not None:
+                signal.signal(signal.SIGINT, counting)
