@@ -21,6 +21,10 @@ class WorkerRefused(WoolError):
     """The worker answered, and did not accept the call. Nothing ran."""
 
 
+class MessageTooLarge(WoolError):
+    """A call says more than one message holds, and that was not sent. Put the data into a variable or a file."""
+
+
 class StartFailed(WoolError):
     """A process of the pool did not come up. The message carries the cause; the next attempt starts anew."""
 

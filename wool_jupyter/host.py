@@ -19,28 +19,34 @@ _PR_SET_PDEATHSIG = 1
 _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
 
+_NO_LIMIT_BYTES = 1 << 62  # version 1 says "no limit" with the largest number of pages
+
 
 def usable_cpus(root: Path = Path("/")) -> int:
     """CPUs that this process may keep busy: its affinity, cut by its cgroups' quotas (rounded up); at least 1.
 
     `root` stands above `proc` and `sys`.
     """
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min([allowed, *(math.ceil(quota) for quota in _cpu_quotas(root))]))
+    quota = cpu_quota(root)
+    return max(1, affine_cpus() if quota is None else min(affine_cpus(), math.ceil(quota)))
+
+
+def affine_cpus() -> int:
+    """CPUs that this process may run on, however little of their time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """How many CPUs' time its cgroups leave this process; None: no limit."""
+    return min(_cpu_quotas(root), default=None)
 
 
 def _cpu_quotas(root: Path) -> Iterator[float]:
-    mounts = root / "sys/fs/cgroup"
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, group = line.split(":", 2)
-        if not controllers:
-            for base in (mounts, mounts / "unified"):
-                for directory in _upwards(base, group):
-                    yield from _quota(_read(directory / "cpu.max").split())
-        elif "cpu" in controllers.split(","):
-            for base in (mounts / controllers, mounts / "cpu"):
-                for directory in _upwards(base, group):
-                    yield from _quota([_read(directory / f"cpu.cfs_{part}_us").strip() for part in ("quota", "period")])
+    for path in _groups(root, "cpu", v1="cpu.cfs_quota_us", v2="cpu.max"):
+        words = _read(path).split()
+        if path.name != "cpu.max":
+            words += _read(path.with_name("cpu.cfs_period_us")).split()
+        yield from _quota(words)
 
 
 def available_memory_bytes(root: Path = Path("/")) -> int | None:
@@ -51,20 +57,52 @@ def available_memory_bytes(root: Path = Path("/")) -> int | None:
     return max(0, min([int(found[1]) << 10, *_cgroup_rooms(root)]))
 
 
+def memory_limit_bytes(root: Path = Path("/")) -> int | None:
+    """The tightest limit of this process's cgroups; None: there is none."""
+    groups = _groups(root, "memory", v1="memory.limit_in_bytes", v2="memory.max")
+    limits = (int(text) for path in groups if (text := _read(path).strip()).isdecimal())
+    return min((limit for limit in limits if limit < _NO_LIMIT_BYTES), default=None)
+
+
+def process_limit(root: Path = Path("/")) -> tuple[int, int] | None:
+    """The tightest limit of processes and threads of this process's cgroups, and how many there are; None: no limit."""
+    limits = []
+    for path in _groups(root, "pids", v1="pids.max", v2="pids.max"):
+        most, now = _read(path).strip(), _read(path.with_name("pids.current")).strip()
+        if most.isdecimal() and now.isdecimal():
+            limits.append((int(most), int(now)))
+    return min(limits, key=lambda limit: limit[0] - limit[1], default=None)
+
+
+def oom_kills(root: Path = Path("/")) -> int:
+    """Grows when the out-of-memory killer strikes, anywhere on the system or in this process's cgroup; else meaningless.
+
+    Counted by /proc/vmstat since Linux 4.13, by a cgroup's file since then or 4.19 (version 2). In a container the first may be
+    another's.
+    """
+    files = [root / "proc/vmstat", *_groups(root, "memory", v1="memory.oom_control", v2="memory.events")]
+    counts = [int(count) for file in files for count in re.findall(r"^oom_kill (\d+)$", _read(file), re.MULTILINE)]
+    return sum(counts)
+
+
 def _cgroup_rooms(root: Path) -> Iterator[int]:
+    for path in _groups(root, "memory", v1="memory.limit_in_bytes", v2="memory.max"):
+        used = "memory.current" if path.name == "memory.max" else "memory.usage_in_bytes"
+        most, now = _read(path).strip(), _read(path.with_name(used)).strip()
+        if most.isdecimal() and now.isdecimal():  # no limit reads `max`
+            yield int(most) - int(now)
+
+
+def _groups(root: Path, controller: str, *, v1: str, v2: str) -> Iterator[Path]:
+    """That file of each of this process's groups, from its own upwards; what it names may be missing."""
     mounts = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
-        bases = [mounts, mounts / "unified"] if not controllers else [mounts / "memory"]
-        limit, used = (
-            ("memory.max", "memory.current") if not controllers else ("memory.limit_in_bytes", "memory.usage_in_bytes")
-        )
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        for directory in (directory for base in bases for directory in _upwards(base, group)):
-            most, now = _read(directory / limit).strip(), _read(directory / used).strip()
-            if most.isdecimal() and now.isdecimal():  # no limit reads `max`
-                yield int(most) - int(now)
+        if not controllers:
+            yield from (each / v2 for base in (mounts, mounts / "unified") for each in _upwards(base, group))
+        elif controller in controllers.split(","):
+            for base in dict.fromkeys((mounts / controllers, mounts / controller)):
+                yield from (each / v1 for each in _upwards(base, group))
 
 
 def _quota(words: list[str]) -> Iterator[float]:

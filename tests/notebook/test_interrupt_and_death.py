@@ -113,10 +113,9 @@ def test_a_third_interrupt_kills_a_worker_that_does_not_listen(kernel):
     kernel.interrupt()
     running.wait_for("no\n")
     kernel.interrupt()
-    running.wait_for("third")
+    running.wait_for("once more")
     kernel.interrupt()
-    result = running.result()
-    assert result.error.ename == "WorkerDied"
+    assert running.result().error.ename == "KeyboardInterrupt"
     assert kernel.wool("import os; os.getpid() != before").value == "True"
 
 

@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import shutil
 import socket
 import stat
 import sys
@@ -12,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -27,6 +29,15 @@ _FAST = Path("/private/tmp" if sys.platform == "darwin" else "/dev/shm")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Either `root` is usable, or `reason` says why the candidate is not."""
+
+    candidate: Path
+    root: Path | None
+    reason: str
+
+
 def choose_root(
     environment: Mapping[str, str] = os.environ,
     candidates: Sequence[Path] | None = None,
@@ -39,28 +50,54 @@ def choose_root(
     Raises NoUsableRoot with each candidate's reason. Only the environment's override may lie on a network file system;
     that warns.
     """
-    override = environment.get(OVERRIDE)
-    reasons: dict[Path, str] = {}
+    listed = ""
     for candidate in default_candidates(environment) if candidates is None else candidates:
-        forced = override is not None and candidate == Path(override)
-        try:
-            base = candidate.resolve(strict=True)
-            if refusal := _refusal(base, mount_type(base), free_bytes(base), forced=forced):
-                reasons[candidate] = refusal
-                continue
-            root = _made_and_checked(base)
-            _try_out(root)
-        except OSError as error:
-            reasons[candidate] = error.strerror or str(error)
-        else:
-            return root
-    listed = "".join(f"\n  {candidate}: {reason}" for candidate, reason in reasons.items())
+        verdict = examine(candidate, environment, mount_type=mount_type, free_bytes=free_bytes)
+        if verdict.root is not None:
+            return verdict.root
+        listed += f"\n  {candidate}: {verdict.reason}"
     raise NoUsableRoot(f"No directory can hold the pool's sockets and files. Set ${OVERRIDE} to one that can.{listed}")
 
 
+def examine(
+    candidate: Path,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    mount_type: Callable[[Path], str | None] = host.mount_type,
+    free_bytes: Callable[[Path], int] = host.free_bytes,
+) -> Verdict:
+    """Makes the user's directory there, if it can be made, and tries it out."""
+    override = environment.get(OVERRIDE)
+    forced = override is not None and candidate == Path(override)
+    try:
+        base = candidate.resolve(strict=True)
+        if refusal := _refusal(base, mount_type(base), free_bytes(base), forced=forced):
+            return Verdict(candidate, None, refusal)
+        root = _made_and_checked(base)
+        _try_out(root)
+    except OSError as error:
+        return Verdict(candidate, None, _in_words(error, candidate))
+    return Verdict(candidate, root, "")
+
+
+def _in_words(error: OSError, candidate: Path) -> str:
+    """With the file's name, if the candidate itself is not at fault."""
+    reason = error.strerror or str(error)
+    if isinstance(error.filename, str) and error.filename != str(candidate):
+        return f"{error.filename}: {reason}"
+    return reason
+
+
 def default_candidates(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    named = [environment.get(OVERRIDE), str(_FAST), environment.get("XDG_RUNTIME_DIR"), tempfile.gettempdir()]
-    return list(dict.fromkeys(Path(name) for name in named if name))
+    named = [environment.get(OVERRIDE), str(_FAST), environment.get("XDG_RUNTIME_DIR")]
+    return list(dict.fromkeys([*(Path(name) for name in named if name), *temporary_directories()]))
+
+
+def temporary_directories() -> list[Path]:
+    """One, or none where nothing can be written: `tempfile` raises then."""
+    with suppress(FileNotFoundError):
+        return [Path(tempfile.gettempdir())]
+    return []
 
 
 def root_under(base: Path, uid: int) -> Path:
@@ -73,23 +110,37 @@ def kernel_namespace(connection_file: str) -> str:
 
 
 def new_pool_directory(root: Path, namespace: str) -> Path:
-    """A fresh generation in the namespace, with its token and its empty folders. The caller has it swept."""
+    """A fresh generation in the namespace, with its token and its empty folders. The caller has it swept.
+
+    OSError leaves nothing.
+    """
     for _ in range(100):
-        (root / namespace).mkdir(mode=0o700, exist_ok=True)
-        directory = root / namespace / secrets.token_hex(5)
+        above = root / namespace
+        above.mkdir(mode=0o700, exist_ok=True)
+        directory = above / secrets.token_hex(5)
         with suppress(
             FileExistsError, FileNotFoundError
         ):  # an earlier generation's sweep took the namespace in between
             directory.mkdir(mode=0o700)
             break
     else:
-        raise NoUsableRoot(f"{root / namespace} vanishes as soon as it is made")
+        raise NoUsableRoot(f"{above} vanishes as soon as it is made")
+    try:
+        _furnish(directory)
+    except OSError:
+        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(OSError):
+            above.rmdir()
+        raise
+    return directory
+
+
+def _furnish(directory: Path) -> None:
     for folder in ("s", "calls"):
         (directory / folder).mkdir(mode=0o700)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(directory / "token", flags, 0o600), "w", encoding="ascii") as token:
         token.write(secrets.token_hex(32))
-    return directory
 
 
 def socket_path(directory: Path, uid_hex8: str) -> Path:
@@ -108,7 +159,7 @@ def _refusal(base: Path, mounted: str | None, free: int, *, forced: bool) -> str
     if mounted is not None and any(fnmatchcase(mounted, pattern) for pattern in host.NETWORK_FILE_SYSTEMS):
         if not forced:
             return f"on a network file system ({mounted}), where locks can't be relied on"
-        warnings.warn(f"${OVERRIDE} is on a network file system ({mounted}): locks may not hold", stacklevel=3)
+        warnings.warn(f"${OVERRIDE} is on a network file system ({mounted}): locks may not hold", stacklevel=4)
     return None
 
 

@@ -38,7 +38,9 @@ class WorkerProxy:
         return [uid for uid, connection in self._connections.items() if connection.broken]
 
     async def dispatch(self, routine: str, body: bytes, *, only: UUID | None = None) -> Call:
-        """Returns once it is sent. `only` asks that worker or nobody. `NoWorkersAvailable` when nobody could be asked."""
+        """Returns once it is sent. `only` asks that worker or nobody. `NoWorkersAvailable` when nobody could be asked; if one has
+        refused for good (another version), what it said."""
+        refusal = None
         candidates = self._balancer.delegate(context=self._context.view) if only is None else _just(only)
         async with aclosing(candidates):
             uid = await _candidate(candidates.asend(None))
@@ -50,10 +52,13 @@ class WorkerProxy:
                 try:
                     call = connection.call(routine, body)
                 except NotReached as error:
+                    refusal = connection.refusal or refusal
                     uid = await _candidate(candidates.athrow(error))
                     continue
                 await _candidate(candidates.asend(uid))
                 return call
+        if refusal is not None:
+            raise refusal
         raise NoWorkersAvailable("no worker of the pool could be asked")
 
     async def close(self) -> None:

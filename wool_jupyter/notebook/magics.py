@@ -1,7 +1,8 @@
 """`%%wool` and `%wool`: parse, call, show."""
 
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from wool_jupyter.notebook.runtime import Runtime
 
 _DEFAULTS = PoolSettings()
+_NO_POOL = "a pool needs at least one worker"
 
 
 @magics_class
@@ -60,27 +62,46 @@ class Wool(Magics):  # type: ignore[misc]
         return jobs.run_cell(self.shell, _runtime(), body=cell, settings=self._settings())
 
     @magic_arguments("%wool")
-    @argument("action", choices=["start", "stop", "restart", "status"], help="What to do with the pool.")
-    @argument("-n", "--workers", type=int, metavar="N", help="Number of worker processes (with start and restart).")
+    @argument(
+        "action", choices=["start", "stop", "restart", "status", "logs", "doctor"], help="What to do with the pool."
+    )
+    @argument(
+        "-n",
+        "--workers",
+        "--lines",
+        dest="number",
+        type=int,
+        metavar="N",
+        help="Number of worker processes (with start and restart), or of lines (with logs).",
+    )
     @line_magic("wool")
     def wool_line(self, line: str) -> None:
         """Start, stop, restart or look at this notebook's pool.
+
+        `logs` shows what its processes wrote outside of cells, and crash reports; `doctor` what belongs into a bug report.
 
         Examples::
 
             %wool start -n 4
             %wool status
+            %wool logs -n 100
+            %wool doctor
             %wool stop
         """
         arguments = parse_argstring(self.wool_line, line)
-        if arguments.workers is not None:
-            if arguments.action not in ("start", "restart"):
+        if arguments.number is not None:
+            if arguments.action not in ("start", "restart", "logs"):
                 raise UsageError(f"%wool {arguments.action} takes no -n")
-            if arguments.workers < 1:
-                raise UsageError(f"a pool needs at least one worker, not {arguments.workers}")
-            self.workers = arguments.workers
+            if arguments.number < 1:
+                what = "a log is shown by lines, at least one" if arguments.action == "logs" else _NO_POOL
+                raise UsageError(f"{what}, not {arguments.number}")
+            if arguments.action != "logs":
+                self.workers = arguments.number
         try:
-            getattr(self, f"_{arguments.action}")()
+            if arguments.action == "logs":
+                self._logs(arguments.number)
+            else:
+                getattr(self, f"_{arguments.action}")()
         except WoolError as error:
             from wool_jupyter.notebook import tracebacks
 
@@ -121,6 +142,29 @@ class Wool(Magics):  # type: ignore[misc]
             print(f"worker {worker.uid.hex[:8]}  pid {worker.pid}  {state}  {age_s:,.0f} s old")
         if pool.starting:
             print(f"{pool.starting} more on the way")
+
+    def _logs(self, lines: int | None) -> None:
+        from wool_jupyter.notebook import logs
+
+        lines = lines or logs.LINES
+        runtime = _runtime_if_loaded()
+        if runtime is not None and runtime.places:
+            print(logs.show(runtime.places[0], lines=lines))
+        elif runtime is not None and runtime.failed_log is not None:
+            print(logs.show_failed(runtime.failed_log, lines=lines))
+        else:
+            print("wool: no pool runs, so there is no log")
+
+    def _doctor(self) -> None:
+        from wool_jupyter.notebook import doctor
+
+        print(doctor.render(doctor.gather(_runtime_if_loaded())))
+
+
+def _runtime_if_loaded() -> "Runtime | None":
+    """For what only looks: it has to work, too, where grpc can't be imported."""
+    loaded = sys.modules.get("wool_jupyter.notebook.runtime")
+    return None if loaded is None else cast("Runtime", loaded.runtime())
 
 
 def _runtime() -> "Runtime":

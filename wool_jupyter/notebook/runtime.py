@@ -5,15 +5,16 @@ import itertools
 import os
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import BinaryIO
 
 from wool_jupyter.discovery import root
 from wool_jupyter.errors import NoUsableRoot, StartFailed, WoolError
+from wool_jupyter.notebook import logs
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.handles import Handles
 from wool_jupyter.nursery.sweep import sweep
@@ -32,6 +33,7 @@ class Runtime:
         self._pool: WorkerPool | None = None
         self._parents: WorkerPool | None = None  # in a forked child
         self._directories: list[Path] = []
+        self.failed_log: str | None = None  # what the last start wrote, if it failed: its files are gone
         self.handles = Handles()
         self._calls = itertools.count(1)
         atexit.register(self._at_exit)
@@ -47,6 +49,16 @@ class Runtime:
     def running(self) -> WorkerPool | None:
         return None if self._pool is None or self._pool.lost else self._pool
 
+    @property
+    def started(self) -> WorkerPool | None:
+        """As `running`, or lost and not stopped yet."""
+        return self._pool
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Directories of the pool that was started: its own, then one on disk."""
+        return () if self._pool is None else tuple(self._directories)
+
     def pool(self, settings: PoolSettings) -> tuple[WorkerPool, bool]:
         """The pool, and whether it was started just now. `StartFailed` leaves nothing behind."""
         if os.getpid() != self._pid:
@@ -56,18 +68,29 @@ class Runtime:
                 return self.running, False
             self.stop()
             self._directories = _new_directories(self._namespace)
-            starting = WorkerPool.start(
-                settings, directories=self._directories, environment=os.environ, version=version("wool_jupyter")
-            )
-            outcome = self.bridge.enter(starting)
             try:
-                self._pool = outcome.result()
-            except BaseException:
-                outcome.cancel()
+                with logs.opened(self._directories[0]) as log:
+                    self._pool = self._started(settings, log)
+            except BaseException as error:
                 for directory in self._directories:  # if the nursery has not come up, nobody else sweeps them
                     sweep(directory)
+                if isinstance(error, OSError):
+                    raise StartFailed(f"The pool can't have its files: {error}") from error
                 raise
+            self.failed_log = None
             return self._pool, True
+
+    def _started(self, settings: PoolSettings, log: BinaryIO) -> WorkerPool:
+        starting = WorkerPool.start(
+            settings, directories=self._directories, environment=os.environ, version=version("wool_jupyter")
+        )
+        outcome = self.bridge.enter(starting)
+        try:
+            return outcome.result()
+        except BaseException:
+            outcome.cancel()
+            self.failed_log = logs.text_of(log)
+            raise
 
     def stop(self) -> bool:
         """False if none ran. At most 3 s; what is left then is the nursery's to end."""
@@ -107,9 +130,12 @@ class Runtime:
 def _new_directories(namespace: str) -> list[Path]:
     """The pool's own, and one on disk for buffers that memory has no room for."""
     chosen = root.choose_root()
-    directories = [root.new_pool_directory(chosen, namespace)]
-    with suppress(NoUsableRoot):
-        spare = root.choose_root(candidates=[Path(tempfile.gettempdir())])
+    try:
+        directories = [root.new_pool_directory(chosen, namespace)]
+    except OSError as error:
+        raise StartFailed(f"The pool's directory can't be made: {error}") from error
+    with suppress(NoUsableRoot, OSError):
+        spare = root.choose_root(candidates=root.temporary_directories())
         if spare != chosen:
             directories.append(root.new_pool_directory(spare, namespace))
     return directories

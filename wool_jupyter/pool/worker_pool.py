@@ -21,6 +21,7 @@ from wool_jupyter.dispatch.connection import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WorkerDied
 from wool_jupyter.nursery.client import Child, Nursery
+from wool_jupyter.nursery.exits import Exit
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, SIGNAL_S, TERMINATE_S, PoolSettings
@@ -32,8 +33,11 @@ class _Member:
     metadata: WorkerMetadata
     child: Child
     started: float
+    oom_kills: int  # of the system, when it started
+    crash_report: Path
     used: bool = False
     held: bool = False  # a call has its slot
+    asked_to_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,10 @@ class WorkerPool:
     def log(self) -> Path:
         return self._directory / "log"
 
+    @property
+    def nursery_pid(self) -> int:
+        return self._nursery.pid
+
     def snapshot(self) -> list[WorkerSnapshot]:
         return [WorkerSnapshot(uid, m.metadata.pid, m.held, m.started) for uid, m in self._members.items()]
 
@@ -129,7 +137,7 @@ class WorkerPool:
                 self._slots.add()
                 raise WorkerDied("The worker died when the call began")
             member.used = member.held = True
-            return PoolCall(self, call, member.child)
+            return PoolCall(self, call, member)
 
     async def _end_broken(self) -> None:
         """A process whose connection broke can't be asked again."""
@@ -208,9 +216,11 @@ class WorkerPool:
             child = await self._nursery.spawn(
                 str(uid), command, environment=self._environment, log=self.log, timeout_s=self._settings.start_timeout_s
             )
+            # Before anything runs there.
+            oom_kills, crash_report = host.oom_kills(), self._directory / f"crash-{child.uid[:8]}"
             metadata = WorkerMetadata(uid, child.report["address"], child.pid, self._version)
             await self._proxy.admit(metadata)
-            self._members[uid] = _Member(metadata, child, time.time())
+            self._members[uid] = _Member(metadata, child, time.time(), oom_kills, crash_report)
             self._tasks.start(self._watch(self._members[uid]), f"watch over {uid}")
             self._slots.add()
         except StartFailed as error:
@@ -249,10 +259,10 @@ class WorkerPool:
 class PoolCall:
     """A call that holds a slot; `close`, idempotent, gives it back. One `step` at a time."""
 
-    def __init__(self, pool: WorkerPool, call: Call, child: Child) -> None:
+    def __init__(self, pool: WorkerPool, call: Call, member: _Member) -> None:
         self._pool = pool
         self._call = call
-        self._child = child
+        self._member = member
         self._closed = False
         self.worker = call.worker
 
@@ -265,8 +275,8 @@ class PoolCall:
         try:
             return await self._call.step(answer)
         except WorkerDied:
-            await asyncio.wait({self._child.exited}, timeout=EXIT_REPORT_S)
-            raise WorkerDied(_obituary(self._child)) from None
+            await asyncio.wait({self._member.child.exited}, timeout=EXIT_REPORT_S)
+            raise WorkerDied(_obituary(self._member)) from None
 
     async def close(self) -> None:
         if not self._closed:
@@ -275,11 +285,31 @@ class PoolCall:
             self._pool.released(self.worker.uid)
 
 
-def _obituary(child: Child) -> str:
+def _obituary(member: _Member) -> str:
+    child = member.child
     if not child.exited.done():
         return f"The worker (pid {child.pid}) was lost: it does not answer any more"
     exited = child.exited.result()
     text = f"The worker (pid {child.pid}) {exited.in_words()}"
-    if exited.signal == signal.SIGKILL and exited.peak_rss_bytes:
-        text += f"; most likely it ran out of memory (its peak was {exited.peak_rss_bytes / 1e9:.1f} GB)"
+    if exited.signal == signal.SIGKILL:
+        return text + (", as was asked" if member.asked_to_end else _why_killed(member, exited))
+    if exited.signal is not None and _is_there(member.crash_report):
+        return f"{text}; `%wool logs` shows where"
     return text
+
+
+def _why_killed(member: _Member, exited: Exit) -> str:
+    """What is known: whoever kills leaves no name, but the killer of memory hogs is counted."""
+    struck = host.oom_kills() > member.oom_kills
+    why = ": the system ran out of memory" if struck else ", as the system does when memory runs out"
+    peak = exited.peak_rss_bytes
+    if not peak:
+        return why
+    return f"{why}; its peak was {f'{peak / 1e9:.1f} GB' if peak >= 1e9 else f'{peak / 1e6:.0f} MB'}"
+
+
+def _is_there(report: Path) -> bool:
+    try:
+        return report.stat().st_size > 0
+    except OSError:
+        return False

@@ -3,9 +3,19 @@
 A call goes `Task → Ack | Nack`, then one `Next` or `Send` for each `Yielded`, until `Yielded(last)`, `Returned` or `Failed`.
 The body starts at the first `Next` after the `Ack`: an attempt without an `Ack` may be repeated elsewhere. A call that will not
 be repeated sends `Task` and `Next` together.
+
+A message is an array of frames: all that its sender had to say at that moment, in order.
 """
 
+from collections.abc import Sequence
+
 import msgspec
+
+# Large data leaves a message as files (`wire.buffers`): what stays is far below. A message above is somebody's mistake.
+MESSAGE_MAX_BYTES = 16 << 20
+FRAME_MAX_BYTES = MESSAGE_MAX_BYTES - 5  # beside an array's longest head
+
+DecodeError = msgspec.DecodeError
 
 
 class _Frame(msgspec.Struct, frozen=True, array_like=True):
@@ -52,9 +62,38 @@ class Failed(_Frame, frozen=True, tag=15):
     reason: str
 
 
+class TooLarge(_Frame, frozen=True, tag=16):
+    """The response would not have fit into a message; it was not sent, and the call is over."""
+
+    reason: str
+
+
 Request = Task | Next | Send | Cancel
-Response = Ack | Nack | Yielded | Returned | Failed
+Response = Ack | Nack | Yielded | Returned | Failed | TooLarge
 
 encode = msgspec.msgpack.Encoder().encode
+_decode_array = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 decode_request = msgspec.msgpack.Decoder(Request).decode
 decode_response = msgspec.msgpack.Decoder(Response).decode
+
+
+def join(batch: Sequence[bytes]) -> bytes:
+    """A message, of encoded frames."""
+    return encode([msgspec.Raw(frame) for frame in batch])
+
+
+def decode_requests(message: bytes) -> list[Request]:
+    """`DecodeError` for everything but a whole message."""
+    return [decode_request(frame) for frame in _split(message)]
+
+
+def decode_responses(message: bytes) -> list[Response]:
+    """As `decode_requests`."""
+    return [decode_response(frame) for frame in _split(message)]
+
+
+def _split(message: bytes) -> list[msgspec.Raw]:
+    try:
+        return _decode_array(message)
+    except RecursionError:  # arrays in arrays in arrays (msgspec 0.23)
+        raise DecodeError("nested too deeply") from None

@@ -1,7 +1,10 @@
 """gRPC as both ends import it, and what they must agree on."""
 
+import functools
 import os
 import signal
+
+from wool_jupyter.wire import frames
 
 _FORK_SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
 
@@ -24,15 +27,25 @@ else:
 
 signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
 
-__all__ = ["METHOD", "OPTIONS", "SERVICE", "grpc"]
+__all__ = ["METHOD", "OPTIONS", "PROTOCOL", "PROTOCOL_KEY", "SERVICE", "VERSION_KEY", "grpc", "package_version"]
 
 SERVICE = "wool.Worker"
 METHOD = "session"
 
-# Large data leaves the message (wire.buffers); what stays is bounded by the sum of a cell's small objects, and gRPC's default
-# limit of 4 MB would answer with RESOURCE_EXHAUSTED, which looks like a busy worker.
+PROTOCOL = "1"  # changes with what frames, cells and their pickles mean: two ends of different ones do not talk
+PROTOCOL_KEY, VERSION_KEY = "wool-protocol", "wool-version"  # of a call's metadata
+
+# Whoever sends checks the size itself (wire.outbox): gRPC's answer would end the stream, and with it its other calls.
 OPTIONS = [
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", frames.MESSAGE_MAX_BYTES),
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
 ]
+
+
+@functools.cache
+def package_version() -> str:
+    """For people: what must agree is `PROTOCOL`."""
+    from importlib.metadata import version  # 10 ms that a worker saves
+
+    return version("wool_jupyter")

@@ -1,16 +1,31 @@
 """The gRPC servicer: the one file of the worker that knows gRPC."""
 
-import asyncio
 import contextlib
 import hmac
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import METHOD, OPTIONS, SERVICE, grpc
+from wool_jupyter.wire.outbox import Outbox
+from wool_jupyter.wire.transport import (
+    METHOD,
+    OPTIONS,
+    PROTOCOL,
+    PROTOCOL_KEY,
+    SERVICE,
+    VERSION_KEY,
+    grpc,
+    package_version,
+)
 from wool_jupyter.worker.session import Routine, Session
+
+
+class _Refusal(NamedTuple):
+    code: grpc.StatusCode
+    words: str
 
 
 class WorkerService:
@@ -26,30 +41,59 @@ class WorkerService:
     async def start(self, address: str) -> None:
         """Accepts connections when it returns."""
         self._server.add_insecure_port(address)
+        Path(address.removeprefix("unix:")).chmod(0o600)  # the umask is the user's
         await self._server.start()
 
     async def close(self) -> None:
         await self._server.stop(grace=None)
 
     async def _session(self, _requests: Any, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
-        given = dict(context.invocation_metadata() or ()).get(TOKEN_KEY, "")
-        if not hmac.compare_digest(str(given).encode(), self._token.encode()):
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
-        out: asyncio.Queue[frames.Response] = asyncio.Queue()
-        session = Session(self._routines, out.put_nowait)
-        tasks = OwnedTasks("stream")
+        refusal = self._refusal_of(dict(context.invocation_metadata() or ()))
+        if refusal is not None:
+            await context.abort(*refusal)
+        out, tasks = Outbox(), OwnedTasks("stream")
+        session = Session(self._routines, out.put)
         tasks.start(_write(out, context), "writer")
         try:
-            with contextlib.suppress(grpc.aio.UsageError):  # read after the client broke off
-                while (data := await context.read()) is not grpc.aio.EOF:
-                    session.receive(frames.decode_request(data))
+            refusal = await _read(session, context)
+            if refusal is not None:
+                await tasks.close()  # nothing can be written after the status
+                await context.abort(*refusal)
         finally:
             try:
                 await session.close()
             finally:
                 await tasks.close()
 
+    def _refusal_of(self, metadata: Mapping[str, str | bytes]) -> _Refusal | None:
+        """The token first: a stranger is told nothing."""
+        if not hmac.compare_digest(str(metadata.get(TOKEN_KEY, "")).encode(), self._token.encode()):
+            return _Refusal(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
+        protocol = metadata.get(PROTOCOL_KEY)
+        if protocol == PROTOCOL:
+            return None
+        words = (
+            f"the worker speaks protocol {PROTOCOL} (wool_jupyter {package_version()}), the kernel {protocol} "
+            f"(wool_jupyter {metadata.get(VERSION_KEY)}): restart the kernel"
+        )
+        return _Refusal(grpc.StatusCode.FAILED_PRECONDITION, words)
 
-async def _write(out: "asyncio.Queue[frames.Response]", context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
+
+async def _read(session: Session, context: "grpc.aio.ServicerContext[bytes, bytes]") -> _Refusal | None:
+    """Until the client ends the stream, or sends what can't be read."""
+    with contextlib.suppress(grpc.aio.UsageError):  # read after the client broke off
+        while (message := await context.read()) is not grpc.aio.EOF:
+            try:
+                requests = frames.decode_requests(message)
+            except frames.DecodeError as error:
+                return _Refusal(
+                    grpc.StatusCode.INVALID_ARGUMENT, f"the worker can't read a message of the kernel: {error}"
+                )
+            for request in requests:
+                session.receive(request)
+    return None
+
+
+async def _write(out: Outbox, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
     while True:
-        await context.write(frames.encode(await out.get()))
+        await context.write(await out.take())

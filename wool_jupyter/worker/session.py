@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.errors import MessageTooLarge
 from wool_jupyter.wire import frames
 
 # A routine yields (value, whether it is the last one), and is sent the client's answers.
@@ -27,7 +28,10 @@ class _Call:
 
 
 class Session:
-    """Lives on one loop. `close` (the client is gone) cancels all its calls and waits for them."""
+    """Lives on one loop. `close` (the client is gone) cancels all its calls and waits for them.
+
+    `send` raises `MessageTooLarge` for a response that it will not send.
+    """
 
     def __init__(self, routines: Mapping[str, Routine], send: Callable[[frames.Response], object]) -> None:
         self._routines = routines
@@ -54,19 +58,27 @@ class Session:
     def _accept(self, task: frames.Task) -> None:
         routine = self._routines.get(task.routine)
         if routine is None:
-            self._send(frames.Nack(task.call, f"this worker knows no routine {task.routine!r}"))
+            self._tell(frames.Nack(task.call, f"this worker knows no routine {task.routine!r}"))
         elif task.call in self._calls:
-            self._send(frames.Nack(task.call, f"call {task.call} is under way already"))
+            self._tell(frames.Nack(task.call, f"call {task.call} is under way already"))
         else:
             self._calls[task.call] = _Call(routine(task.body))
-            self._send(frames.Ack(task.call))
+            self._tell(frames.Ack(task.call))
 
     def _cancel(self, number: int, call: _Call) -> None:
         if call.state is _State.STEPPING and call.step is not None:
             call.step.cancel()  # the pending step answers
         elif call.state is _State.WAITING:
             self._end(number, call)
-            self._send(frames.Returned(number))
+            self._tell(frames.Returned(number))
+
+    def _tell(self, response: frames.Response) -> bool:
+        try:
+            self._send(response)
+        except MessageTooLarge as error:
+            self._send(frames.TooLarge(response.call, str(error)))
+            return False
+        return True
 
     async def _step(self, number: int, call: _Call, value: bytes | None) -> frames.Response:
         try:
@@ -80,11 +92,10 @@ class Session:
     def _answer(self, number: int, call: _Call, step: "asyncio.Task[frames.Response]") -> None:
         """A callback of the step, not its last lines: a step that is cancelled before it begins runs none."""
         response = frames.Failed(number, "cancelled") if step.cancelled() else step.result()
-        if isinstance(response, frames.Yielded) and not response.last:
+        if self._tell(response) and isinstance(response, frames.Yielded) and not response.last:
             call.state = _State.WAITING
         else:
             self._end(number, call)
-        self._send(response)
 
     def _end(self, number: int, call: _Call) -> None:
         call.state = _State.ENDED

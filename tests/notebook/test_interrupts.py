@@ -1,0 +1,120 @@
+"""■ pressed more than once, and ■ that can't reach the cell."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.kernel import wool
+from tests.support.waiting import wait_until
+
+UNREACHABLE = (
+    "import os, signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"  # as a C call that does not return
+    "x = 1\nprint('busy', os.getpid(), flush=True)\ntime.sleep(600)"
+)
+
+
+def pid_of(running):
+    return int(running.wait_for("busy").stdout.split()[1])
+
+
+def is_gone(pid):
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_a_cell_that_works_on_for_twelve_seconds_after_an_interrupt_ends_well(kernel):
+    """Longer than the grace: what has reached the cell is not escalated."""
+    body = (
+        "import time\ntry:\n    print('busy', flush=True)\n    time.sleep(600)\nexcept KeyboardInterrupt:\n"
+        "    end = time.monotonic() + 12\n    while time.monotonic() < end:\n        time.sleep(0.1)\n    saved = True"
+    )
+    running = kernel.begin(wool(body))
+    running.wait_for("busy")
+    kernel.interrupt()
+    result = running.result()
+    assert (result.status, result.stderr) == ("ok", "")
+    assert kernel.value("saved")
+
+
+def test_a_second_press_says_where_the_cell_stands(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    body = (
+        "import time\ntry:\n    print('busy', flush=True)\n    time.sleep(600)\nexcept KeyboardInterrupt:\n"
+        "    print('handled', flush=True)\n    while not ready(): time.sleep(0.05)\nx = 3"
+    )
+    kernel.ok(f"import os\ndef ready(): return os.path.exists({str(gate)!r})")
+    running = kernel.begin(wool(body))
+    running.wait_for("busy")
+    kernel.interrupt()
+    running.wait_for("handled")
+    kernel.interrupt()
+    running.wait_for("was interrupted")
+    gate.touch()
+    result = running.result()
+    assert result.status == "ok"
+    assert "works on; ■ once more ends its worker" in result.stderr
+
+
+def test_a_third_press_ends_the_worker_at_once(kernel):
+    running = kernel.begin(wool(UNREACHABLE))
+    pid = pid_of(running)
+
+    def ended_by_a_press():
+        kernel.interrupt()  # signals that come together count as one: press until it is enough
+        return is_gone(pid)
+
+    wait_until(ended_by_a_press)
+    result = running.result()
+    assert result.error.ename == "KeyboardInterrupt"
+    assert "has not reached the cell" in result.stderr
+    assert "in a call that does not return" not in result.stderr
+    assert "its worker was ended and is replaced" in result.stderr
+    assert kernel.wool("1 + 1").value == "2"
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["masked", "stopped"])
+def test_an_interrupt_that_does_not_reach_the_cell_ends_its_worker(kernel, stopped):
+    running = kernel.begin(wool(UNREACHABLE))
+    pid = pid_of(running)
+    if stopped:
+        os.kill(pid, signal.SIGSTOP)  # not even SIGTERM reaches it
+    kernel.interrupt()
+    result = running.result()
+    assert result.error.ename == "KeyboardInterrupt"
+    assert "it is in a call that does not return" in result.stderr
+    assert "its worker was ended and is replaced" in result.stderr
+    wait_until(lambda: is_gone(pid))
+    assert kernel.wool("1 + 1").value == "2"
+
+
+STORM = """
+import os, random, signal, threading
+
+def run(body):
+    return get_ipython().run_cell_magic('wool', '', body)
+
+untouched, ended = [], 0
+for n in range(120):
+    press = threading.Timer(random.Random(n).uniform(0, 0.03), os.kill, (os.getpid(), signal.SIGINT))
+    press.start()
+    try:
+        run("for i in range(300): sum(range(1000))")
+    except KeyboardInterrupt:
+        ended += 1
+    try:  # a late one: here it is the plain cell's
+        press.join()
+        sum(range(1000))
+    except KeyboardInterrupt:
+        pass
+    untouched.append(run("n = 'untouched'\\nn"))
+"""
+
+
+def test_an_interrupt_at_any_moment_never_reaches_another_cell(kernel):
+    kernel.ok("import os")
+    pid = kernel.wool("import os; os.getpid()").value
+    kernel.ok(STORM)
+    assert kernel.value("untouched") == ["untouched"] * 120
+    assert kernel.value("0 < ended < 120")
+    assert kernel.wool("os.getpid()").value == pid

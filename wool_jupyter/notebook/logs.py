@@ -1,0 +1,78 @@
+"""What the nursery and the workers wrote outside of cells, and what crashes left, as text to show."""
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+LINES = 40
+_READ_MAX_BYTES = 256 << 10
+_CRASHES_MAX = 3
+
+
+def opened(directory: Path) -> BinaryIO:
+    """The log of the pool that is about to start there, made if missing: readable also when it is swept. The caller closes it."""
+    return os.fdopen(os.open(_log(directory), os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "rb")
+
+
+def text_of(file: BinaryIO) -> str:
+    """Its last part."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _READ_MAX_BYTES))
+    return file.read().decode(errors="replace")
+
+
+def show(directory: Path, *, lines: int = LINES) -> str:
+    """Of the pool whose directory this is."""
+    try:
+        with _log(directory).open("rb") as file:
+            log = text_of(file)
+    except OSError as error:
+        log = ""
+        said = f"wool: {_log(directory)} can't be read: {error.strerror}"
+    else:
+        said = f"wool: {_log(directory)}{'' if log.strip() else ' is empty'}"
+    return "\n".join(
+        [said, *_last(log, lines), *(line for crash in _crashes(directory) for line in _crash(crash, lines))]
+    )
+
+
+def show_failed(text: str, *, lines: int = LINES) -> str:
+    if not text.strip():
+        return "wool: the last start failed, and wrote nothing"
+    return "\n".join(["wool: what was written by the last start, which failed", *_last(text, lines)])
+
+
+def _log(directory: Path) -> Path:
+    return directory / "log"
+
+
+def _last(text: str, lines: int) -> list[str]:
+    """What a progress bar wrote over is left out."""
+    shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+    while shown and not shown[-1].strip():
+        shown.pop()
+    left_out = max(0, len(shown) - lines)
+    return ([f"... {left_out} lines before"] if left_out else []) + shown[left_out:]
+
+
+def _crashes(directory: Path) -> list[Path]:
+    """Newest last. Each worker has a file for its crash, which is empty unless it comes to that."""
+    crashes = []
+    for path in directory.glob("crash-*"):
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        if status.st_size:
+            crashes.append((status.st_mtime, path))
+    return [path for _, path in sorted(crashes)[-_CRASHES_MAX:]]
+
+
+def _crash(path: Path, lines: int) -> list[str]:
+    """Its first lines: they name the crash and where it was."""
+    try:
+        with path.open("rb") as file:
+            report = file.read(_READ_MAX_BYTES).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    left_out = max(0, len(report) - lines)
+    return [f"wool: {path}", *report[:lines], *([f"... {left_out} lines more"] if left_out else [])]

@@ -1,0 +1,38 @@
+"""Frames that wait to be sent."""
+
+import asyncio
+from collections import deque
+
+from wool_jupyter.errors import MessageTooLarge
+from wool_jupyter.wire import frames
+
+
+class Outbox:
+    """Lives on one loop, with one task that takes."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[bytes] = deque()
+        self._filled = asyncio.Event()
+
+    def put(self, frame: frames.Request | frames.Response) -> None:
+        """`MessageTooLarge`, and it will not be sent."""
+        data = frames.encode(frame)
+        if len(data) > frames.FRAME_MAX_BYTES:
+            raise MessageTooLarge(
+                f"a message of {len(data) / 2**20:,.1f} MiB is larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB, "
+                "and was not sent: large data travels in variables"
+            )
+        self._waiting.append(data)
+        self._filled.set()
+
+    async def take(self) -> bytes:
+        """All that waits, as one message; of more than fits into one, the first part."""
+        await self._filled.wait()
+        batch, room = [self._waiting.popleft()], frames.FRAME_MAX_BYTES
+        room -= len(batch[0])
+        while self._waiting and len(self._waiting[0]) <= room:
+            batch.append(self._waiting.popleft())
+            room -= len(batch[-1])
+        if not self._waiting:
+            self._filled.clear()
+        return frames.join(batch)
