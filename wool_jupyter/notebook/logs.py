@@ -68,11 +68,13 @@ def _crashes(directory: Path) -> list[Path]:
 
 
 def _crash(path: Path, lines: int) -> list[str]:
-    """Its first lines: they name the crash and where it was."""
+    """What crashed and where it was come first, other threads after that."""
     try:
         with path.open("rb") as file:
-            report = file.read(_READ_MAX_BYTES).decode(errors="replace").splitlines()
+            blocks = file.read(_READ_MAX_BYTES).decode(errors="replace").strip().split("\n\n")
     except OSError:
         return []
+    blocks[1:] = sorted(blocks[1:], key=lambda block: not block.startswith("Current thread"))
+    report = "\n\n".join(blocks).split("\n")
     left_out = max(0, len(report) - lines)
     return [f"wool: {path}", *report[:lines], *([f"... {left_out} lines more"] if left_out else [])]

@@ -37,7 +37,7 @@ class _Member:
     crash_report: Path
     used: bool = False
     held: bool = False  # a call has its slot
-    asked_to_end: bool = False
+    ended_by_us: str = ""  # why, if so
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ class WorkerPool:
         nursery = await Nursery.start(directories, log=directories[0] / "log", environment=environment)
         pool = cls(nursery, settings, directory=directories[0], environment=environment, version=version)
         try:
-            for _ in range(settings.workers or min(FIRST_WORKERS, pool._most)):
-                pool._begin_worker()
+            pool._begin_worker()  # the first alone: it is there sooner, and if all fail alike, that is said once
             await pool._slots.take()
             pool._slots.add()
+            await pool.grow(settings.workers or min(FIRST_WORKERS, pool._most))
         except BaseException:
             await pool.stop()
             raise
@@ -143,6 +143,7 @@ class WorkerPool:
         """A process whose connection broke can't be asked again."""
         members = [self._members[uid] for uid in self._proxy.broken() if uid in self._members]
         for member in members:
+            member.ended_by_us = member.ended_by_us or "as it did not answer any more"
             self._nursery.kill(member.child.uid)
         if members:
             await asyncio.wait({member.child.exited for member in members})
@@ -172,6 +173,7 @@ class WorkerPool:
         member = self._members.get(uid)
         if member is None:
             return
+        member.ended_by_us = "as was asked"
         self._nursery.kill(str(uid))
         done, _ = await asyncio.wait({member.child.exited}, timeout=SIGNAL_S)
         if not done:
@@ -207,6 +209,8 @@ class WorkerPool:
             command = [
                 sys.executable,
                 "-P",
+                "-X",
+                "faulthandler",  # a library that crashes when it is imported is named in the log
                 "-m",
                 "wool_jupyter.worker",
                 str(uid),
@@ -292,7 +296,7 @@ def _obituary(member: _Member) -> str:
     exited = child.exited.result()
     text = f"The worker (pid {child.pid}) {exited.in_words()}"
     if exited.signal == signal.SIGKILL:
-        return text + (", as was asked" if member.asked_to_end else _why_killed(member, exited))
+        return text + (f", {member.ended_by_us}" if member.ended_by_us else _why_killed(member, exited))
     if exited.signal is not None and _is_there(member.crash_report):
         return f"{text}; `%wool logs` shows where"
     return text

@@ -8,9 +8,10 @@ from wool_jupyter.wire import frames
 
 
 class Outbox:
-    """Lives on one loop, with one task that takes."""
+    """Lives on one loop, with one task that takes; it waits so many turns of the loop for what may join the first frame."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, turns: int = 0) -> None:
+        self._turns = turns
         self._waiting: deque[bytes] = deque()
         self._filled = asyncio.Event()
 
@@ -28,6 +29,8 @@ class Outbox:
     async def take(self) -> bytes:
         """All that waits, as one message; of more than fits into one, the first part."""
         await self._filled.wait()
+        for _ in range(self._turns):
+            await asyncio.sleep(0)
         batch, room = [self._waiting.popleft()], frames.FRAME_MAX_BYTES
         room -= len(batch[0])
         while self._waiting and len(self._waiting[0]) <= room:

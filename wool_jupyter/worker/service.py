@@ -2,8 +2,8 @@
 
 import contextlib
 import hmac
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
@@ -41,7 +41,7 @@ class WorkerService:
     async def start(self, address: str) -> None:
         """Accepts connections when it returns."""
         self._server.add_insecure_port(address)
-        Path(address.removeprefix("unix:")).chmod(0o600)  # the umask is the user's
+        os.chmod(address.removeprefix("unix:"), 0o600)  # noqa: PTH101 (inline: nothing connects yet); the umask is the user's
         await self._server.start()
 
     async def close(self) -> None:
@@ -51,7 +51,8 @@ class WorkerService:
         refusal = self._refusal_of(dict(context.invocation_metadata() or ()))
         if refusal is not None:
             await context.abort(*refusal)
-        out, tasks = Outbox(), OwnedTasks("stream")
+        # A step that has its value at once takes two turns of the loop: its Ack waits for it.
+        out, tasks = Outbox(turns=2), OwnedTasks("stream")
         session = Session(self._routines, out.put)
         tasks.start(_write(out, context), "writer")
         try:
@@ -65,7 +66,7 @@ class WorkerService:
             finally:
                 await tasks.close()
 
-    def _refusal_of(self, metadata: Mapping[str, str | bytes]) -> _Refusal | None:
+    def _refusal_of(self, metadata: Mapping[str, Any]) -> _Refusal | None:
         """The token first: a stranger is told nothing."""
         if not hmac.compare_digest(str(metadata.get(TOKEN_KEY, "")).encode(), self._token.encode()):
             return _Refusal(grpc.StatusCode.UNAUTHENTICATED, "wrong token")

@@ -1,0 +1,191 @@
+"""`%wool doctor` and `%wool logs`: what a user pastes into a report."""
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.kernel import wool
+from tests.support.waiting import wait_until
+from wool_jupyter.discovery import root as roots
+from wool_jupyter.notebook import doctor, logs
+
+SECTIONS = ["versions", "places", "limits", "pool", "leftovers of dead pools"]
+
+
+def sections(text):
+    """Titles with their facts, each a label and a value."""
+    found = {}
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            facts = found[line] = {}
+        else:
+            label, _, value = line.strip().partition("  ")
+            facts[label] = value.strip()
+    return found
+
+
+@pytest.fixture
+def only_place(tmp_path, monkeypatch):
+    """The one candidate."""
+    monkeypatch.setattr(roots, "default_candidates", lambda: [tmp_path])
+    monkeypatch.setattr(roots, "temporary_directories", list)
+    return tmp_path
+
+
+def test_report_before_any_pool(fresh_kernel):
+    report = sections(fresh_kernel.ok("%wool doctor").stdout)
+    assert list(report) == SECTIONS
+    assert report["versions"]["python"].startswith("3.")
+    for name in ("wool_jupyter", "ipython", "ipykernel", "grpcio", "cloudpickle", "msgspec"):
+        assert re.match(r"\d+\.\d+", report["versions"][name])
+    assert sum(said.startswith("the root, ") for said in report["places"].values()) == 1
+    assert re.match(r"\d+ usable: \d+ by affinity of \d+, (no quota|quota [\d.]+)$", report["limits"]["CPUs"])
+    assert re.match(r"[\d.]+ [GM]iB available, ", report["limits"]["memory"])
+    assert re.search(r", \d+ used$", report["limits"]["open files"])
+    assert report["pool"] == {"state": "no pool runs"}
+    assert fresh_kernel.ok("%wool logs").stdout == "wool: no pool runs, so there is no log\n"
+    assert fresh_kernel.value("'grpc' in __import__('sys').modules") is False
+    assert psutil.Process(fresh_kernel.pid).children() == []
+
+
+def test_report_of_a_pool_names_its_processes(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    pid = fresh_kernel.wool("import os; os.getpid()").value
+    pool = sections(fresh_kernel.ok("%wool doctor").stdout)["pool"]
+    (worker,) = [said for label, said in pool.items() if label.startswith("worker ")]
+    assert re.fullmatch(rf"pid {pid}  idle  \d+ s old  sleeping  RSS [\d.]+ MiB", worker)
+    nursery = int(re.match(r"pid (\d+)  sleeping  RSS", pool["nursery"])[1])
+    assert nursery in [child.pid for child in psutil.Process(fresh_kernel.pid).children()]
+    assert pool["directory"].endswith(", there")
+
+
+def test_report_of_a_pool_that_was_lost(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    (nursery,) = psutil.Process(fresh_kernel.pid).children()
+    nursery.kill()
+    wait_until(lambda: "no pool runs" in fresh_kernel.ok("%wool status").stdout)
+    report = sections(fresh_kernel.ok("%wool doctor").stdout)
+    assert report["pool"]["state"] == "lost: its nursery has ended"
+    assert report["pool"]["nursery"].endswith("has ended")
+    (directory,) = {said.partition(",")[0] for label, said in report["pool"].items() if label == "directory"}
+    assert directory in report["leftovers of dead pools"]
+    assert fresh_kernel.wool("print('works')").stdout.endswith("works\n")
+
+
+def test_report_touches_no_object_of_the_user(kernel):
+    kernel.ok("class Bad:\n    def __repr__(self): raise SystemError('touched')\nbad = Bad(); names = set(dir())")
+    kernel.ok("%wool doctor")
+    assert kernel.value("set(dir()) - names <= {'names', '_i', '_ii', '_iii'} | {f'_i{n}' for n in range(9)}")
+
+
+def test_candidates_that_are_not_usable_have_reasons(only_place):
+    (only_place / f"wool-{os.geteuid()}").write_text("in the way")
+    report = sections(doctor.render(doctor.gather(None)))
+    assert report["places"][str(only_place)] == f"not usable: wool-{os.geteuid()}: Not a directory"
+    assert roots.OVERRIDE in report["places"]["root"]
+    assert report["leftovers of dead pools"] == {"none": ""}
+
+
+def test_leftovers_are_named_with_their_size(tmp_path_factory, monkeypatch):
+    short = Path("/tmp", f"wd{os.getpid()}")
+    short.mkdir()
+    try:
+        monkeypatch.setattr(roots, "default_candidates", lambda: [short])
+        root = roots.choose_root({}, [short])
+        dead, alive = (roots.new_pool_directory(root, "k0") for _ in range(2))
+        (dead / "big").write_bytes(b"x" * (3 << 20))
+        nursery = [sys.executable, "-c", "input()", "wool_jupyter.nursery", str(alive)]
+        with subprocess.Popen(nursery, stdin=subprocess.PIPE) as process:
+            wait_until(lambda: str(alive) in Path(f"/proc/{process.pid}/cmdline").read_text())
+            left = sections(doctor.render(doctor.gather(None)))["leftovers of dead pools"]
+            process.communicate(b"\n")
+        assert list(left) == [str(dead)]
+        assert re.fullmatch(r"3(\.\d+)? MiB", left[str(dead)])
+    finally:
+        subprocess.run(["rm", "-r", str(short)], check=True)
+
+
+def test_a_part_that_fails_costs_only_itself(only_place, monkeypatch):
+    monkeypatch.setattr(doctor.host, "usable_cpus", lambda: 1 // 0)
+    report = sections(doctor.render(doctor.gather(None)))
+    assert list(report) == SECTIONS
+    assert report["limits"]["not to be had"].startswith("ZeroDivisionError")
+
+
+def test_a_system_without_proc_is_no_error(only_place, tmp_path):
+    report = sections(doctor.render(doctor.gather(None, proc=tmp_path / "missing")))
+    assert "unknown" in report["leftovers of dead pools"]
+
+
+# %wool logs
+
+
+def test_logs_show_what_a_worker_wrote_outside_of_cells(fresh_kernel, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nif 'wool_jupyter.worker' in sys.orig_argv:\n    print('said at the start', file=sys.stderr)\n"
+    )
+    fresh_kernel.ok(f"import os; os.environ['PYTHONPATH'] = {str(tmp_path)!r}\n%wool start -n 1")
+    first, *rest = fresh_kernel.ok("%wool logs").stdout.splitlines()
+    assert re.fullmatch(r"wool: /\S+/log", first)
+    assert Path(first.removeprefix("wool: ")).exists()
+    assert rest == ["said at the start"]
+    fresh_kernel.ok("%wool stop")
+    assert fresh_kernel.ok("%wool logs").stdout == "wool: no pool runs, so there is no log\n"
+
+
+def test_logs_show_where_a_worker_crashed(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    assert fresh_kernel.ok("%wool logs").stdout.endswith("/log is empty\n")
+    error = fresh_kernel.wool_error("import ctypes\ndef crash():\n    ctypes.string_at(0)\ncrash()")
+    assert "`%wool logs`" in error.evalue
+    text = fresh_kernel.ok("%wool logs").stdout
+    assert re.search(
+        r"^wool: /\S+/crash-[0-9a-f]{8}\nFatal Python error: Segmentation fault\n\nCurrent ", text, re.MULTILINE
+    )
+    assert "line 4 in crash" in text
+    few = fresh_kernel.ok("%wool logs -n 2").stdout
+    assert re.search(r"Segmentation fault\n\n\.\.\. \d+ lines more\n$", few)
+
+
+def test_number_of_lines_has_to_be_one_that_can_be_shown(kernel):
+    for line in ("logs -n 0", "doctor -n 3", "status -n 3"):
+        assert kernel.run(f"%wool {line}").stderr.startswith("UsageError: ")
+    kernel.ok("%wool logs -n 3")
+    assert kernel.value("get_ipython().magics_manager.registry['Wool'].workers") is None
+
+
+def test_last_lines_are_shown_and_the_rest_is_counted(tmp_path):
+    (tmp_path / "log").write_text("".join(f"line {number}\n" for number in range(10)) + "\n\n")
+    assert logs.show(tmp_path, lines=2).splitlines()[1:] == ["... 8 lines before", "line 8", "line 9"]
+    assert logs.show(tmp_path, lines=10).splitlines()[1:] == [f"line {number}" for number in range(10)]
+
+
+def test_log_of_odd_bytes_and_progress_bars_is_readable(tmp_path):
+    (tmp_path / "log").write_bytes(b"\xff\xfe bytes\r\n 10%\r 20%\rdone\r\nlast")
+    assert logs.show(tmp_path).splitlines()[1:] == ["�� bytes", "done", "last"]
+
+
+def test_large_log_is_read_from_its_end():
+    text = logs.text_of(io.BytesIO(b"x" * (1 << 20) + b"\nlast\n"))
+    assert len(text) <= 256 << 10
+    assert text.endswith("x\nlast\n")
+
+
+def test_log_that_is_missing_is_said(tmp_path):
+    assert logs.show(tmp_path) == f"wool: {tmp_path}/log can't be read: No such file or directory"
+
+
+def test_log_of_a_pool_that_was_lost_can_be_read(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    fresh_kernel.run(wool("import ctypes; ctypes.string_at(0)"))
+    nursery = psutil.Process(fresh_kernel.pid).children()[0]
+    nursery.send_signal(signal.SIGKILL)
+    wait_until(lambda: "no pool runs" in fresh_kernel.ok("%wool status").stdout)
+    assert "Segmentation fault" in fresh_kernel.ok("%wool logs").stdout

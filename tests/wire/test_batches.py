@@ -1,0 +1,276 @@
+"""A message carries all the frames that its sender had to say."""
+
+import asyncio
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import get_args
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.loops import run, until
+from wool_jupyter.dispatch.connection import WorkerConnection
+from wool_jupyter.errors import MessageTooLarge
+from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.wire import frames
+from wool_jupyter.wire.credentials import TOKEN_KEY
+from wool_jupyter.wire.outbox import Outbox
+from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc
+from wool_jupyter.worker.service import WorkerService
+
+TOKEN = "0123456789abcdef"
+REQUESTS, RESPONSES = get_args(frames.Request), get_args(frames.Response)
+
+numbers = st.integers(0, 2**63 - 1)
+texts, values = st.text(max_size=20), st.binary(max_size=40)
+requests = st.one_of(
+    st.builds(frames.Task, numbers, texts, values),
+    st.builds(frames.Next, numbers),
+    st.builds(frames.Send, numbers, values),
+    st.builds(frames.Cancel, numbers),
+)
+responses = st.one_of(
+    st.builds(frames.Ack, numbers),
+    st.builds(frames.Nack, numbers, texts),
+    st.builds(frames.Yielded, numbers, values, st.booleans()),
+    st.builds(frames.Returned, numbers),
+    st.builds(frames.Failed, numbers, texts),
+    st.builds(frames.TooLarge, numbers, texts),
+)
+
+
+def message(*batch):
+    return frames.join([frames.encode(frame) for frame in batch])
+
+
+@st.composite
+def damaged(draw):
+    """A message, cut, or with some bytes replaced, inserted or taken away."""
+    data = bytearray(message(*draw(st.lists(st.one_of(requests, responses), max_size=4))))
+    data = data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(data)))
+        data[at : at + draw(st.integers(0, 2))] = draw(st.binary(max_size=2))
+    return bytes(data)
+
+
+@contextlib.asynccontextmanager
+async def serving(**routines):
+    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
+        service = WorkerService(routines, token=TOKEN)
+        metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, "1")
+        await service.start(metadata.address)
+        try:
+            yield metadata
+        finally:
+            await service.close()
+
+
+@contextlib.asynccontextmanager
+async def raw_stream(metadata):
+    async with grpc.aio.insecure_channel(metadata.address, options=OPTIONS) as channel:
+        yield channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL)))
+
+
+async def once(body):
+    yield body, True
+
+
+async def echo(body):
+    answer = yield body, False
+    while answer is not None:
+        answer = yield answer, False
+
+
+@given(st.lists(requests, max_size=5), st.lists(responses, max_size=5))
+def test_a_batch_comes_back_in_order(asked, answered):
+    assert frames.decode_requests(message(*asked)) == asked
+    assert frames.decode_responses(message(*answered)) == answered
+
+
+@settings(max_examples=500)
+@given(st.one_of(damaged(), st.binary(max_size=60)))
+def test_what_is_damaged_is_a_decode_error_or_frames(data):
+    for decode, kinds in ((frames.decode_requests, REQUESTS), (frames.decode_responses, RESPONSES)):
+        with contextlib.suppress(frames.DecodeError):
+            assert all(isinstance(frame, kinds) for frame in decode(data))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(frames.encode(frames.Next(1)), id="a frame without its array"),
+        pytest.param(message(frames.Next(1)) + b"\0", id="too long"),
+        pytest.param(message(frames.Next(1), frames.Ack(1)), id="a response among them"),
+        pytest.param(b"\x91" * 100_000, id="deep"),
+        pytest.param(b"\x91\x93\x02\x01" + b"\x91" * 100_000, id="deep in what follows a frame's fields"),
+        pytest.param(b"\x91\x94\x01\x01\xa2\xff\xfe\xc4\x00", id="no text"),
+        pytest.param(b"\xdd\xff\xff\xff\xff", id="longer than any memory"),
+        pytest.param(b"\x91\x94\x01\x01\xdb\xff\xff\xff\xff", id="text longer than any memory"),
+    ],
+)
+def test_what_is_no_batch_of_requests_is_a_decode_error(data):
+    with pytest.raises(frames.DecodeError):
+        frames.decode_requests(data)
+
+
+def test_an_outbox_gives_all_that_waits_in_order():
+    async def main():
+        outbox = Outbox()
+        asked = [frames.Send(number, b"x") for number in range(5)]
+        for frame in asked:
+            outbox.put(frame)
+        assert frames.decode_requests(await outbox.take()) == asked
+        waiting = asyncio.create_task(outbox.take())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        outbox.put(frames.Next(9))
+        assert frames.decode_requests(await waiting) == [frames.Next(9)]
+
+    run(main())
+
+
+def test_a_taker_that_is_cancelled_loses_nothing():
+    async def main():
+        outbox = Outbox(turns=2)
+        outbox.put(frames.Next(1))
+        taker = asyncio.create_task(outbox.take())
+        await asyncio.sleep(0)
+        taker.cancel()
+        await asyncio.wait([taker])
+        assert taker.cancelled()
+        assert frames.decode_requests(await outbox.take()) == [frames.Next(1)]
+
+    run(main())
+
+
+def test_what_does_not_fit_into_one_message_goes_into_several(monkeypatch):
+    monkeypatch.setattr(frames, "FRAME_MAX_BYTES", 100)
+    frame = frames.Send(1, b"x" * 30)
+
+    async def main():
+        outbox = Outbox()
+        for _ in range(7):
+            outbox.put(frame)
+        taken = [len(frames.decode_requests(await outbox.take())) for _ in range(4)]
+        assert taken == [2, 2, 2, 1]
+
+    assert len(frames.encode(frame)) * 2 <= 100 < len(frames.encode(frame)) * 3
+    run(main())
+
+
+def test_the_largest_frames_make_messages_that_a_worker_takes():
+    def sized(nbytes):
+        return frames.Send(1, b"x" * (nbytes - len(frames.encode(frames.Send(1, b"x" * 70_000))) + 70_000))
+
+    async def main():
+        outbox = Outbox()
+        largest = sized(frames.FRAME_MAX_BYTES)
+        outbox.put(largest)
+        outbox.put(frames.Next(1))
+        assert len(await outbox.take()) <= frames.MESSAGE_MAX_BYTES
+        assert frames.decode_requests(await outbox.take()) == [frames.Next(1)]
+        with pytest.raises(MessageTooLarge, match="16.0 MiB is larger than 16 MiB"):
+            outbox.put(sized(frames.FRAME_MAX_BYTES + 1))
+        outbox.put(frames.Next(2))
+        assert frames.decode_requests(await outbox.take()) == [frames.Next(2)]
+
+    run(main())
+
+
+def test_a_task_and_its_first_step_are_one_message():
+    async def main():
+        heard = []
+
+        async def listens(_requests, context):
+            while (data := await context.read()) is not grpc.aio.EOF:
+                heard.append(frames.decode_requests(data))
+
+        server = grpc.aio.server(options=OPTIONS)
+        handler = grpc.stream_stream_rpc_method_handler(listens)
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
+        with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
+            metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, "1")
+            server.add_insecure_port(metadata.address)
+            await server.start()
+            connection = WorkerConnection(metadata, token=TOKEN)
+            await connection.open()
+            call = connection.call("cell", b"body")
+            await until(lambda: heard)
+            call.close()
+            await until(lambda: len(heard) == 2)
+            await connection.close()
+            await server.stop(grace=None)
+        assert heard == [[frames.Task(1, "cell", b"body"), frames.Next(1)], [frames.Cancel(1)]]
+
+    run(main())
+
+
+def test_an_ack_and_a_value_that_is_there_at_once_are_one_message():
+    async def main():
+        async with serving(once=once) as metadata, raw_stream(metadata) as stream:
+            await stream.write(message(frames.Task(1, "once", b"x"), frames.Next(1)))
+            assert frames.decode_responses(await stream.read()) == [frames.Ack(1), frames.Yielded(1, b"x", True)]
+
+    run(main())
+
+
+def test_an_ack_does_not_wait_for_a_value_that_takes_its_time():
+    async def main():
+        gate = asyncio.Event()
+
+        async def slow(body):
+            await gate.wait()
+            yield body, True
+
+        async with serving(slow=slow) as metadata, raw_stream(metadata) as stream:
+            await stream.write(message(frames.Task(1, "slow", b"x"), frames.Next(1)))
+            assert frames.decode_responses(await stream.read()) == [frames.Ack(1)]
+            gate.set()
+            assert frames.decode_responses(await stream.read()) == [frames.Yielded(1, b"x", True)]
+
+    run(main())
+
+
+def test_many_calls_in_one_message_are_all_answered_each_in_order():
+    async def main():
+        async with serving(echo=echo) as metadata, raw_stream(metadata) as stream:
+            asked = [each for n in range(30) for each in (frames.Task(n, "echo", b"%d" % n), frames.Next(n))]
+            await stream.write(message(*asked))
+            heard = []
+            while len(heard) < 60:
+                heard += frames.decode_responses(await stream.read())
+            for n in range(30):
+                assert [frame for frame in heard if frame.call == n] == [
+                    frames.Ack(n),
+                    frames.Yielded(n, b"%d" % n, False),
+                ]
+
+    run(main())
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.one_of(damaged(), st.binary(max_size=60)), min_size=1, max_size=4))
+def test_whatever_a_stream_says_the_others_go_on(said):
+    async def main():
+        async with serving(once=once, echo=echo) as metadata:
+            connection = WorkerConnection(metadata, token=TOKEN)
+            await connection.open()
+            call = connection.call("echo", b"before")
+            assert await call.step() == b"before"
+            for data in said:
+                async with raw_stream(metadata) as stream:
+                    await stream.write(data)
+                    await stream.done_writing()
+                    with contextlib.suppress(grpc.aio.AioRpcError):
+                        while await stream.read() is not grpc.aio.EOF:
+                            pass
+                    assert await stream.code() in (grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT)
+            assert await call.step(b"after") == b"after"
+            assert await connection.call("once", b"new").step() == b"new"
+            await connection.close()
+
+    run(main())
