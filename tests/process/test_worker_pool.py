@@ -525,11 +525,8 @@ def test_a_call_that_is_closed_while_its_body_runs_does_not_hold_up_the_next():
             abandoned, call = await bench.inside()
             await call.close()
             name, asking = bench.begin()
-            try:
-                async with asyncio.timeout(10):
-                    await until(lambda: name in bench.stage.inside)
-            finally:
-                bench.stage.order(abandoned)
+            await until(lambda: name in bench.stage.inside)
+            await until(lambda: abandoned not in bench.stage.inside)  # interrupted, for nobody waits for it
             await bench.end([(name, await asking)])
             await bench.fits(2)
 
@@ -564,7 +561,7 @@ ENDS = [
     pytest.param("os.abort()", r"was killed by SIGABRT(; .*)?", id="SIGABRT"),
     pytest.param(
         "os.kill(os.getpid(), signal.SIGKILL)",
-        r"was killed by SIGKILL; most likely it ran out of memory \(its peak was 0\.\d GB\)",
+        r"was killed by SIGKILL\b.*\bmemory\b.*\b\d+ [MG]B\b.*",
         id="SIGKILL",
     ),
 ]

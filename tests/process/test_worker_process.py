@@ -19,7 +19,7 @@ from tests.support.requests import cell_request
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.root import kernel_namespace, new_pool_directory
 from wool_jupyter.dispatch.connection import WorkerConnection
-from wool_jupyter.errors import WorkerDied
+from wool_jupyter.errors import WorkerRefused
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import cells
@@ -135,7 +135,7 @@ def test_it_runs_a_cell_and_needs_the_pools_token(pool):
 
         async def main():
             async with worker.connected(token="wrong") as connection:
-                with pytest.raises(WorkerDied):
+                with pytest.raises(WorkerRefused, match="token"):
                     await connection.call("cell", b"").step()
             outcome, said = await worker.run("print('hello')")
             assert isinstance(outcome, cells.Outcome)

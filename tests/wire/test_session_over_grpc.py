@@ -17,7 +17,7 @@ from wool_jupyter.errors import NotReached, NoWorkersAvailable, WorkerDied, Work
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import METHOD, OPTIONS, SERVICE
+from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
@@ -232,12 +232,12 @@ def test_an_unknown_routine_is_a_refusal(sockets):
 @pytest.mark.parametrize("token", ["wrong", TOKEN[:-1], TOKEN + "0", ""])
 def test_a_wrong_token_is_refused_before_anything_is_decoded(sockets, token, monkeypatch):
     decoded = []
-    monkeypatch.setattr(frames, "decode_request", decoded.append)
+    monkeypatch.setattr(frames, "decode_requests", decoded.append)
 
     async def main():
         async with serving(sockets) as (metadata, _), connected(metadata, token) as connection:
             call = connection.call("echo", b"")
-            with pytest.raises(WorkerDied):
+            with pytest.raises(WorkerRefused, match="token"):
                 await call.step()
             assert call.ended
             await known_to_be_broken(connection)
@@ -264,9 +264,11 @@ def test_bytes_that_are_no_frame_end_that_stream_only(sockets):
         forever = Forever()
         async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
             channel = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
-            stream = channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=((TOKEN_KEY, TOKEN),))
+            stream = channel.stream_stream(f"/{SERVICE}/{METHOD}")(
+                metadata=((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL))
+            )
             for frame in (frames.Task(1, "forever", b""), frames.Next(1)):
-                await stream.write(frames.encode(frame))
+                await stream.write(frames.join([frames.encode(frame)]))
             await until(lambda: forever.inside == 1)
             await stream.write(b"not a frame")
             with pytest.raises(grpc.aio.AioRpcError):
@@ -590,10 +592,10 @@ def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, 
 
         async def dies(_requests, context):
             while (data := await context.read()) is not grpc.aio.EOF:
-                if isinstance(frames.decode_request(data), received):
+                if any(isinstance(frame, received) for frame in frames.decode_requests(data)):
                     started.append("first")
                     for frame in sent:
-                        await context.write(frames.encode(frame))
+                        await context.write(frames.join([frames.encode(frame)]))
                     await context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
 
         async def runs(body):

@@ -122,8 +122,8 @@ class WorkerConnection:
     async def _write(self) -> None:
         stream = self._stream
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the reader hears why
-            while stream is not None:
-                await stream.write(await self._out.take())
+            while stream is not None and (message := await self._out.take()) is not None:
+                await stream.write(message)
 
     def _break(self, end: _End) -> None:
         self._end = self._end or end

@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.error import UsageError
@@ -10,6 +12,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from traitlets import Float, Int
 
 from wool_jupyter.errors import WoolError
+from wool_jupyter.notebook import threads
 from wool_jupyter.settings import PoolSettings
 
 if TYPE_CHECKING:
@@ -56,10 +59,12 @@ class Wool(Magics):  # type: ignore[misc]
             plt.plot(history)               # the figure appears under the cell
         """
         __tracebackhide__ = True
+        parse_argstring(self.wool, line)
+        with _plainly():
+            runtime = _runtime()
         from wool_jupyter.notebook import jobs
 
-        parse_argstring(self.wool, line)
-        return jobs.run_cell(self.shell, _runtime(), body=cell, settings=self._settings())
+        return jobs.run_cell(self.shell, runtime, body=cell, settings=self._settings())
 
     @magic_arguments("%wool")
     @argument(
@@ -97,16 +102,11 @@ class Wool(Magics):  # type: ignore[misc]
                 raise UsageError(f"{what}, not {arguments.number}")
             if arguments.action != "logs":
                 self.workers = arguments.number
-        try:
+        with _plainly():
             if arguments.action == "logs":
                 self._logs(arguments.number)
             else:
                 getattr(self, f"_{arguments.action}")()
-        except WoolError as error:
-            from wool_jupyter.notebook import tracebacks
-
-            tracebacks.show_plainly(error)
-            raise
 
     def _settings(self) -> PoolSettings:
         return PoolSettings(
@@ -114,26 +114,30 @@ class Wool(Magics):  # type: ignore[misc]
         )
 
     def _start(self) -> None:
+        runtime = _runtime()
         from wool_jupyter.notebook import jobs
 
-        pool, just_now = jobs.started_pool(_runtime(), self._settings())
+        pool, just_now = jobs.started_pool(runtime, self._settings())
         if just_now:
             return
         if self.workers is not None and self.workers > pool.size:
-            _runtime().bridge.enter(pool.grow(self.workers)).result()
+            runtime.bridge.enter(pool.grow(self.workers)).result()
             print(f"wool: the pool grows to {pool.size} worker processes")
         else:
             print(f"wool: a pool of {pool.size} runs already; `%wool restart -n N` makes it smaller")
 
     def _stop(self) -> None:
-        print("wool: stopped the pool" if _runtime().stop() else "wool: no pool runs")
+        runtime = _runtime_if_loaded()
+        print("wool: stopped the pool" if runtime is not None and runtime.stop() else "wool: no pool runs")
 
     def _restart(self) -> None:
-        _runtime().stop()
+        if (runtime := _runtime_if_loaded()) is not None:
+            runtime.stop()
         self._start()
 
     def _status(self) -> None:
-        pool = _runtime().running
+        runtime = _runtime_if_loaded()
+        pool = None if runtime is None else runtime.running
         if pool is None:
             print("wool: no pool runs; the next %%wool cell starts one")
             return
@@ -167,8 +171,22 @@ def _runtime_if_loaded() -> "Runtime | None":
     return None if loaded is None else cast("Runtime", loaded.runtime())
 
 
+@contextmanager
+def _plainly() -> Iterator[None]:
+    __tracebackhide__ = True
+    try:
+        yield
+    except WoolError as error:
+        from wool_jupyter.notebook import tracebacks
+
+        tracebacks.show_plainly(error)
+        raise
+
+
 def _runtime() -> "Runtime":
-    """grpc and the rest of the pool's side are imported by the first cell that needs them."""
+    """grpc and the rest of the pool's side are imported by the first cell that needs them, and start threads then."""
+    if "wool_jupyter.notebook.runtime" not in sys.modules:
+        threads.try_out()
     from wool_jupyter.notebook.runtime import runtime
 
     return runtime()

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from wool_jupyter.discovery import root
 from wool_jupyter.errors import NoUsableRoot, StartFailed, WoolError
-from wool_jupyter.notebook import logs
+from wool_jupyter.notebook import logs, threads
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.handles import Handles
 from wool_jupyter.nursery.sweep import sweep
@@ -67,6 +67,7 @@ class Runtime:
             if self.running is not None:
                 return self.running, False
             self.stop()
+            threads.try_out()
             self._directories = _new_directories(self._namespace)
             try:
                 with logs.opened(self._directories[0]) as log:

@@ -24,6 +24,7 @@ _STOP_S = 2.0  # Jupyter kills a kernel 5 s after it asked it to stop
 _LINE_MAX_BYTES = 8 << 20
 _LOG_TAIL_BYTES = 4096
 _LOG_TAIL_LINES = 15
+_IMPORT_SYSTEM = 'File "<frozen '
 
 _UNKNOWN = Exit(None, None, None)
 
@@ -291,12 +292,12 @@ def _why_not_ready(worker: _Starting, timeout_s: float) -> str:
 
 
 def _tail(log: Path) -> str:
-    """The log's last lines, to be put after a message."""
+    """The log's last lines, to be put after a message, without those that say how a module came to be imported."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    lines = text.splitlines()[-_LOG_TAIL_LINES:]
+    lines = [line for line in text.splitlines() if _IMPORT_SYSTEM not in line][-_LOG_TAIL_LINES:]
     return "".join(f"\n  {line}" for line in lines)

@@ -19,12 +19,12 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.balance.sticky import Sticky
 from wool_jupyter.dispatch.connection import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WorkerDied
+from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WorkerDied, WorkerRefused
 from wool_jupyter.nursery.client import Child, Nursery
 from wool_jupyter.nursery.exits import Exit
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, SIGNAL_S, TERMINATE_S, PoolSettings
+from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, SIGNAL_S, TERMINATE_S, PoolSettings
 from wool_jupyter.wire.credentials import read_token
 
 
@@ -36,7 +36,7 @@ class _Member:
     oom_kills: int  # of the system, when it started
     crash_report: Path
     used: bool = False
-    held: bool = False  # a call has its slot
+    calls: int = 0  # under way; the first has its slot
     ended_by_us: str = ""  # why, if so
 
 
@@ -69,6 +69,7 @@ class WorkerPool:
         self._starting = 0
         self._tasks = OwnedTasks("pool")
         self._most = settings.workers or host.usable_cpus()
+        self._stopped = False
 
     @classmethod
     async def start(
@@ -110,12 +111,14 @@ class WorkerPool:
         return self._nursery.pid
 
     def snapshot(self) -> list[WorkerSnapshot]:
-        return [WorkerSnapshot(uid, m.metadata.pid, m.held, m.started) for uid, m in self._members.items()]
+        return [WorkerSnapshot(uid, m.metadata.pid, m.calls > 0, m.started) for uid, m in self._members.items()]
 
     async def run(self, routine: str, body: bytes, *, only: UUID | None = None) -> "PoolCall":
         """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
         `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone."""
         while True:
+            if self._stopped:
+                raise NoWorkersAvailable("the pool was stopped")
             if not self._slots.free and self.size < self._most:
                 self._begin_worker()
             await self._slots.take()
@@ -136,7 +139,10 @@ class WorkerPool:
             if member is None:
                 self._slots.add()
                 raise WorkerDied("The worker died when the call began")
-            member.used = member.held = True
+            member.used = True
+            member.calls += 1
+            if member.calls > 1:
+                self._slots.add()  # it waits behind another call there: no further main thread is taken
             return PoolCall(self, call, member)
 
     async def _end_broken(self) -> None:
@@ -190,12 +196,32 @@ class WorkerPool:
         except TimeoutError:
             os.killpg(member.child.pid, number)  # as in `kill`
 
-    def released(self, uid: UUID) -> None:
-        """A call on that worker has ended."""
-        member = self._members.get(uid)
-        if member is not None:
-            member.held = False
+    def _release(self, member: _Member) -> None:
+        member.calls -= 1
+        if member.calls == 0 and member.metadata.uid in self._members:
             self._slots.add()
+
+    async def _wind_down(self, call: Call, member: _Member) -> None:
+        """Of a call that nobody waits for any more: its worker is free when its body has ended, and not before."""
+        try:
+            async with asyncio.timeout(INTERRUPT_GRACE_S):
+                await self.interrupt(member.metadata.uid)
+                while not call.ended:
+                    await call.step()
+        except TimeoutError:
+            await self.kill(member.metadata.uid)
+        except (WorkerDied, WorkerRefused):
+            pass  # it has ended, too
+        finally:
+            call.close()
+            self._release(member)
+
+    def closed(self, call: Call, member: _Member) -> None:
+        if call.ended or self._stopped:
+            call.close()
+            self._release(member)
+        else:
+            self._tasks.start(self._wind_down(call, member), "end of a call")
 
     def _begin_worker(self) -> None:
         self._starting += 1
@@ -237,16 +263,16 @@ class WorkerPool:
     async def _watch(self, member: _Member) -> None:
         await asyncio.wait({member.child.exited})
         uid = member.metadata.uid
-        if not member.held:
+        if member.calls == 0:
             self._slots.remove()
         del self._members[uid]
+        if member.used and not self.lost:
+            self._begin_worker()  # at once: who asks meanwhile would start one more
         await self._proxy.evict(uid)
         if self.lost:
             self._slots.fail(
                 StartFailed("The process that looks after the workers has ended. The next cell starts a new pool.")
             )
-        elif member.used:
-            self._begin_worker()
 
     def disown(self) -> None:
         """In a forked child of the owner: closes what it inherited, and touches nothing of the parent's."""
@@ -254,6 +280,7 @@ class WorkerPool:
 
     async def stop(self) -> None:
         """Calls under way end with `WorkerDied`. Idempotent."""
+        self._stopped = True
         self._slots.fail(NoWorkersAvailable("the pool was stopped"))
         await self._tasks.close()
         await self._proxy.close()
@@ -261,7 +288,8 @@ class WorkerPool:
 
 
 class PoolCall:
-    """A call that holds a slot; `close`, idempotent, gives it back. One `step` at a time."""
+    """A call that holds a slot; `close`, idempotent, gives it back, once a body that still runs has been interrupted. One `step`
+    at a time."""
 
     def __init__(self, pool: WorkerPool, call: Call, member: _Member) -> None:
         self._pool = pool
@@ -285,8 +313,7 @@ class PoolCall:
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._call.close()
-            self._pool.released(self.worker.uid)
+            self._pool.closed(self._call, self._member)
 
 
 def _obituary(member: _Member) -> str:

@@ -14,23 +14,33 @@ class Outbox:
         self._turns = turns
         self._waiting: deque[bytes] = deque()
         self._filled = asyncio.Event()
+        self._closed = False
 
     def put(self, frame: frames.Request | frames.Response) -> None:
-        """`MessageTooLarge`, and it will not be sent."""
+        """`MessageTooLarge`, and it will not be sent. After `close` nothing is."""
         data = frames.encode(frame)
         if len(data) > frames.FRAME_MAX_BYTES:
             raise MessageTooLarge(
                 f"a message of {len(data) / 2**20:,.1f} MiB is larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB, "
                 "and was not sent: large data travels in variables"
             )
-        self._waiting.append(data)
+        if not self._closed:
+            self._waiting.append(data)
+            self._filled.set()
+
+    def close(self) -> None:
+        """What waits is not sent."""
+        self._closed = True
+        self._waiting.clear()
         self._filled.set()
 
-    async def take(self) -> bytes:
-        """All that waits, as one message; of more than fits into one, the first part."""
+    async def take(self) -> bytes | None:
+        """All that waits, as one message; of more than fits into one, the first part. None when closed."""
         await self._filled.wait()
         for _ in range(self._turns):
             await asyncio.sleep(0)
+        if self._closed:
+            return None
         batch, room = [self._waiting.popleft()], frames.FRAME_MAX_BYTES
         room -= len(batch[0])
         while self._waiting and len(self._waiting[0]) <= room:

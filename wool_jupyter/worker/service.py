@@ -1,5 +1,6 @@
 """The gRPC servicer: the one file of the worker that knows gRPC."""
 
+import asyncio
 import contextlib
 import hmac
 import os
@@ -54,11 +55,14 @@ class WorkerService:
         # A step that has its value at once takes two turns of the loop: its Ack waits for it.
         out, tasks = Outbox(turns=2), OwnedTasks("stream")
         session = Session(self._routines, out.put)
-        tasks.start(_write(out, context), "writer")
+        writer = tasks.start(_write(out, context), "writer")
         try:
             refusal = await _read(session, context)
+            out.close()
+            await asyncio.wait(
+                {writer}
+            )  # a write that is cancelled stays under way, and no status can follow (gRPC 1.85)
             if refusal is not None:
-                await tasks.close()  # nothing can be written after the status
                 await context.abort(*refusal)
         finally:
             try:
@@ -96,5 +100,5 @@ async def _read(session: Session, context: "grpc.aio.ServicerContext[bytes, byte
 
 
 async def _write(out: Outbox, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
-    while True:
-        await context.write(await out.take())
+    while (message := await out.take()) is not None:
+        await context.write(message)
