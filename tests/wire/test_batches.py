@@ -251,6 +251,65 @@ def test_many_calls_in_one_message_are_all_answered_each_in_order():
     run(main())
 
 
+def test_a_stream_ends_with_its_reason_though_a_write_is_under_way():
+    async def main():
+        yielded, left = asyncio.Event(), asyncio.Event()
+
+        async def large(body):
+            try:
+                yielded.set()
+                yield bytes(4 << 20), False  # more than a connection takes while nobody reads
+            finally:
+                left.set()
+
+        async with serving(large=large) as metadata, raw_stream(metadata) as stream:
+            await stream.write(message(frames.Task(1, "large", b""), frames.Next(1)))
+            await yielded.wait()
+            await stream.write(b"not a message")
+            with pytest.raises(grpc.aio.AioRpcError):
+                while await stream.read() is not grpc.aio.EOF:
+                    pass
+            assert await stream.code() is grpc.StatusCode.INVALID_ARGUMENT
+            await left.wait()
+
+    run(main())
+
+
+def test_a_client_that_never_reads_and_leaves_ends_its_calls():
+    async def main():
+        yielded, left = asyncio.Event(), asyncio.Event()
+
+        async def large(body):
+            try:
+                yielded.set()
+                yield bytes(4 << 20), False
+            finally:
+                left.set()
+
+        async with serving(large=large) as metadata:
+            async with raw_stream(metadata) as stream:
+                await stream.write(message(frames.Task(1, "large", b""), frames.Next(1)))
+                await yielded.wait()
+                await stream.write(b"not a message")
+                stream.cancel()
+            await left.wait()
+
+    run(main())
+
+
+def test_a_closed_outbox_gives_nothing_and_takes_nothing():
+    async def main():
+        outbox = Outbox()
+        waiting = asyncio.create_task(outbox.take())
+        await asyncio.sleep(0)
+        outbox.put(frames.Next(1))
+        outbox.close()
+        outbox.put(frames.Next(2))
+        assert (await waiting, await outbox.take()) == (None, None)
+
+    run(main())
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(damaged(), st.binary(max_size=60)), min_size=1, max_size=4))
 def test_whatever_a_stream_says_the_others_go_on(said):
