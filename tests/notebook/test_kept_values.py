@@ -1,0 +1,100 @@
+"""Results that can't travel, and those that should not: they stay on their worker and are used there."""
+
+import re
+
+import pytest
+
+from tests.support.kernel import wool
+
+MAKES = "import threading\nlock = threading.Lock()\ngen = (i for i in range(5))\nother = 3"
+
+
+def test_a_result_that_can_not_travel_is_named_once_and_the_others_arrive(kernel):
+    result = kernel.wool(MAKES)
+    notices = [line for line in result.stderr.splitlines() if line.startswith("wool:")]
+    assert len(notices) == 2
+    assert re.search(r"`lock` \(_thread\.lock\) can't be shipped.*stays on its worker", result.stderr)
+    assert kernel.value("other") == 3
+
+
+def test_a_later_cell_gets_the_object_itself(kernel):
+    kernel.wool(MAKES)
+    assert kernel.wool("next(gen), next(gen)").value == "(0, 1)"
+    assert kernel.wool("lock.acquire(), list(gen)").value == "(True, [2, 3, 4])"
+    assert kernel.wool("lock.locked()").value == "True"
+
+
+def test_a_plain_cell_that_touches_one_is_told_where_it_lives(kernel):
+    kernel.wool(MAKES)
+    for use in ("list(gen)", "gen.send(None)", "lock.acquire()", "with lock: pass", "len(gen)", "gen()"):
+        error = kernel.run(use).error
+        assert error.ename == "KeptOnWorker"
+        assert re.search(r"`(gen|lock)` .* lives on a worker: use it in a %%wool cell", error.evalue)
+    assert "use it in a %%wool cell" in kernel.ok("gen").value
+
+
+def test_it_may_be_handed_around(kernel):
+    kernel.wool(MAKES)
+    kernel.ok("box = {'deep': [gen]}; same = gen")
+    assert kernel.wool("box['deep'][0] is gen is same, next(same)").value == "(True, 0)"
+    kernel.wool("again = gen")
+    assert kernel.value("again is gen")
+
+
+def test_a_last_value_that_can_not_travel_is_shown_as_its_worker_shows_it(kernel):
+    assert re.fullmatch(r"<generator object <genexpr> at 0x[0-9a-f]+>", kernel.wool("(i for i in range(3))").value)
+    assert kernel.wool("list(_)").value == "[0, 1, 2]"
+
+
+def test_what_was_kept_is_let_go_when_the_kernel_lets_go(kernel):
+    kernel.wool("import weakref\nclass Held:\n    def __init__(self): self.gen = (i for i in ())\nheld = Held()")
+    kernel.wool("ref = [0]\nimport builtins\nbuiltins._ref = weakref.ref(held)")
+    assert kernel.wool("import builtins\nbuiltins._ref() is not None").value == "True"
+    kernel.ok("del held")
+    kernel.wool("import gc\ngc.collect()")
+    assert kernel.wool("import builtins, gc\ngc.collect()\nbuiltins._ref() is None").value == "True"
+
+
+def test_the_death_of_its_worker_makes_it_an_error_that_says_so(kernel):
+    kernel.wool(MAKES)
+    kernel.run(wool("next(gen)\nimport os; os._exit(1)"))
+    error = kernel.wool_error("next(gen)")
+    assert error.ename == "KeptOnWorker"
+    assert "gone" in error.evalue
+    assert kernel.wool("1 + 1").value == "2"
+
+
+def test_values_of_two_workers_in_one_cell_are_refused_by_name(fresh_kernel):
+    fresh_kernel.ok("%load_ext wool_jupyter")
+    fresh_kernel.ok("%wool start -n 2")
+    both = (
+        "import threading\n"
+        "shell = get_ipython()\n"
+        "first = 'import time\\nfirst = (i for i in ())\\ntime.sleep(1)'\n"
+        "one = threading.Thread(target=shell.run_cell_magic, args=('wool', '', first))\n"
+        "one.start()\n"
+        "shell.run_cell_magic('wool', '', 'import time\\nsecond = (i for i in ())\\ntime.sleep(1)')\n"
+        "one.join()"
+    )
+    fresh_kernel.ok(both)
+    error = fresh_kernel.wool_error("list(first), list(second)")
+    assert error.ename == "KeptOnWorker"
+    assert "first" in error.evalue
+    assert "second" in error.evalue
+
+
+@pytest.mark.parametrize("size", [100_000, 3_000_000])
+def test_a_result_above_the_budget_stays_and_one_below_comes_home(kernel, size):
+    kernel.ok("%config Wool.result_budget_bytes = 10_000_000")
+    try:
+        result = kernel.wool(f"import numpy as np\nlarge = np.arange({size})\nsmall = 1")
+        assert kernel.value("small") == 1
+        assert kernel.wool("int(large[-1])").value == str(size - 1)
+        if size == 3_000_000:
+            assert "`large` (ndarray) has 24 MB, above the budget for results" in result.stderr
+            assert kernel.run("large[0]").error.ename == "KeptOnWorker"
+        else:
+            assert result.stderr == ""
+            assert kernel.value("int(large[-1])") == size - 1
+    finally:
+        kernel.ok("%config Wool.result_budget_bytes = None")
