@@ -245,6 +245,7 @@ def test_no_process(top):
             "IPYTHONDIR": str(top / "home"),
             "HOME": str(top / "home"),
             "WOOL_JUPYTER_RUNTIME_DIR": str(top),
+            "TMPDIR": str(top),
         },
         capture_output=True,
         text=True,

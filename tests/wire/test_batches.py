@@ -266,7 +266,7 @@ def test_a_stream_ends_with_its_reason_though_a_write_is_under_way():
             await stream.write(message(frames.Task(1, "large", b""), frames.Next(1)))
             await yielded.wait()
             await stream.write(b"not a message")
-            with pytest.raises(grpc.aio.AioRpcError):
+            with contextlib.suppress(grpc.aio.AioRpcError):
                 while await stream.read() is not grpc.aio.EOF:
                     pass
             assert await stream.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -59,9 +59,8 @@ class WorkerService:
         try:
             refusal = await _read(session, context)
             out.close()
-            await asyncio.wait(
-                {writer}
-            )  # a write that is cancelled stays under way, and no status can follow (gRPC 1.85)
+            # Not cancelled: its write would stay under way, and no status could follow (gRPC 1.85).
+            await asyncio.wait({writer})
             if refusal is not None:
                 await context.abort(*refusal)
         finally:
