@@ -76,7 +76,8 @@ def one_cell():
 
 def standing():
     me = psutil.Process()
-    folders = [p for base in ("/dev/shm", "/tmp") for p in Path(base, f"wool-{os.getuid()}", "1").glob("*/*/calls/*")]
+    nursery = next(p for p in me.children() if "wool_jupyter.nursery" in p.cmdline())
+    folders = [call for pool in nursery.cmdline()[6:] for call in Path(pool, "calls").glob("*")]
     return {"threads": me.num_threads(), "descriptors": me.num_fds(), "memory": me.memory_info().rss, "calls": len(folders)}
 """
 

@@ -23,6 +23,9 @@ from wool_jupyter.worker.service import WorkerService
 TOKEN = "0123456789abcdef"
 REQUESTS, RESPONSES = get_args(frames.Request), get_args(frames.Response)
 
+# INTERNAL is what this end makes of a write that the other end's status overtakes.
+ENDS = {grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.INTERNAL}
+
 numbers = st.integers(0, 2**63 - 1)
 texts, values = st.text(max_size=20), st.binary(max_size=40)
 requests = st.one_of(
@@ -185,6 +188,7 @@ def test_a_task_and_its_first_step_are_one_message():
         heard = []
 
         async def listens(_requests, context):
+            await context.send_initial_metadata(())
             while (data := await context.read()) is not grpc.aio.EOF:
                 heard.append(frames.decode_requests(data))
 
@@ -321,12 +325,12 @@ def test_whatever_a_stream_says_the_others_go_on(said):
             assert await call.step() == b"before"
             for data in said:
                 async with raw_stream(metadata) as stream:
-                    await stream.write(data)
-                    await stream.done_writing()
-                    with contextlib.suppress(grpc.aio.AioRpcError):
+                    with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                        await stream.write(data)
+                        await stream.done_writing()
                         while await stream.read() is not grpc.aio.EOF:
                             pass
-                    assert await stream.code() in (grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT)
+                    assert await stream.code() in ENDS
             assert await call.step(b"after") == b"after"
             assert await connection.call("once", b"new").step() == b"new"
             await connection.close()

@@ -52,6 +52,7 @@ class WorkerService:
         refusal = self._refusal_of(dict(context.invocation_metadata() or ()))
         if refusal is not None:
             await context.abort(*refusal)
+        await context.send_initial_metadata(())  # lets the client in: it sends nothing before
         # A step that has its value at once takes two turns of the loop: its Ack waits for it.
         out, tasks = Outbox(turns=2), OwnedTasks("stream")
         session = Session(self._routines, out.put)

@@ -4,6 +4,7 @@ An input is pickled again, with the memo that the kernel's pickler had at its st
 unchanged input, of which nothing travels back. Numbers name objects as the memo does (`wire.pickling`).
 """
 
+import functools
 import importlib
 import io
 import linecache
@@ -84,6 +85,7 @@ class Arrival:
     def _baseline(self, *, sets: bool) -> list[bytes | memoryview | None]:
         """None: it came, and does not pickle here; whether it changes can't be told."""
         before: list[bytes | memoryview | None] = []
+        repickler = self._repickler()
         at = 0
         for k, (_, length, _) in enumerate(self._names.segments):
             arrived = self._stream[at : at + length]
@@ -92,23 +94,15 @@ class Arrival:
                 before.append(arrived)
                 continue
             try:
-                before.append(self._dump(k)[0])
+                before.append(repickler.dump(k)[0])
             except Exception:  # noqa: BLE001 (whatever a user's __reduce__ raises)
                 before.append(None)
         return before
 
-    def _dump(self, k: int) -> tuple[bytes, list[memoryview]]:
-        file, out_of_band = io.BytesIO(), buffers.OutOfBand()
-        pickler = pickling.NotebookPickler(file, out_of_band, bases=self._bases)
-        if self._kept:  # an object that does not pickle must not be tried
-            pickler = pickling.ReturnPickler(file, out_of_band, numbers=self._kept, bases=self._bases)
-        start = self._first(k)
-        if start:
-            memo = {id(self._objects[n]): (n, self._objects[n]) for n in range(start)}
-            fillers = [object() for _ in range(start - len(memo))]  # numbers go on from the memo's size
-            pickler.memo = memo | {id(filler): (0, filler) for filler in fillers}
-        pickler.dump(self._roots[k])
-        return file.getvalue(), out_of_band.buffers
+    def _repickler(self) -> "_Repickler":
+        return _Repickler(
+            self._objects, self._roots, [self._first(k) for k in range(len(self._roots))], self._kept, self._bases
+        )
 
     def _first(self, k: int) -> int:
         return self._ends[k - 1] + 1 if k else 0
@@ -116,6 +110,7 @@ class Arrival:
     def changed(self) -> tuple[list[int], list[str]]:
         """Indices of the changed inputs, and names of those that no longer pickle."""
         changed, stuck, seen = [], [], 0
+        repickler = self._repickler()
         with pickling.no_gc():
             for k, (name, _, count) in enumerate(self._names.segments):
                 digests = self._digests[seen : seen + count]
@@ -123,11 +118,14 @@ class Arrival:
                 if self._before[k] is None:
                     continue
                 try:
-                    stream, out_of_band = self._dump(k)
+                    stream, out_of_band = repickler.dump(k)
                 except Exception:  # noqa: BLE001 (whatever a user's __reduce__ raises)
                     stuck.append(name)
                     continue
-                if stream != self._before[k] or [xxhash.xxh3_128_digest(b) for b in out_of_band] != digests:
+                if stream != self._before[k]:
+                    repickler.differs()
+                    changed.append(k)
+                elif [xxhash.xxh3_128_digest(b) for b in out_of_band] != digests:
                     changed.append(k)
         return changed, stuck
 
@@ -136,7 +134,6 @@ class Arrival:
 
     def contents(self, k: int) -> patching.Contents:
         found: patching.Contents = {}
-        parts = self._parts_of_others()
         for n in range(self._first(k), self._ends[k] + 1):
             obj = self._objects[n]
             if obj is self._roots[k]:
@@ -145,7 +142,7 @@ class Arrival:
             if (
                 kind is None
                 or id(obj) in self._kept
-                or id(obj) in parts
+                or id(obj) in self._parts_of_others
                 or id(obj) in self._bases  # the content is its base's
                 or not _is_ours(obj)
                 or (kind == "array" and self._is_untouched(obj))
@@ -156,10 +153,11 @@ class Arrival:
             bodies.append(patching.CONTENT[kind](obj))
         return found
 
+    @functools.cached_property
     def _parts_of_others(self) -> set[int]:
         """Dicts that are an object's `__dict__` or a copied function's globals here, and there belonged to the pickling alone:
         a `__setstate__` may keep the dict that it is given, cloudpickle makes one for each function that it copies."""
-        with_state = [t for t, kind in self._kinds.items() if kind in ("instance", "reduced")]
+        with_state = {t for t, kind in self._kinds.items() if kind in ("instance", "reduced")}
         parts = {id(o.__globals__) for o in self._objects.values() if isinstance(o, types.FunctionType)}
         parts.update(id(o.__dict__) for o in self._objects.values() if type(o) in with_state and hasattr(o, "__dict__"))
         return parts
@@ -177,6 +175,45 @@ class Arrival:
     @property
     def class_ids(self) -> set[str]:
         return {classes.class_id(cls) for cls in self._classes}
+
+
+class _Repickler:
+    """Pickles the inputs again, as the kernel did: in their order, with one memo. After one that comes out otherwise, the memo is
+    made what the kernel's was."""
+
+    def __init__(
+        self, objects: dict[int, Any], roots: list[Any], firsts: list[int], kept: dict[int, str], bases: views.Bases
+    ) -> None:
+        self._objects, self._roots, self._firsts, self._kept, self._bases = objects, roots, firsts, kept, bases
+        self._next = -1  # the input that the memo is right for
+        self._file = io.BytesIO()
+        self._pickler: Any = None
+
+    def dump(self, k: int) -> tuple[bytes, list[memoryview]]:
+        # What is kept takes no number here, so that after it a memo that goes on is not the kernel's.
+        if self._next != k or self._kept:
+            self._begin(k)
+        self._next = -1
+        self._out_of_band.buffers = []
+        self._pickler.dump(self._roots[k])
+        stream = self._file.getvalue()
+        self._file.seek(0)
+        self._file.truncate()
+        self._next = k + 1
+        return stream, self._out_of_band.buffers
+
+    def differs(self) -> None:
+        self._next = -1
+
+    def _begin(self, k: int) -> None:
+        self._file, self._out_of_band = io.BytesIO(), buffers.OutOfBand()
+        self._pickler = pickling.NotebookPickler(self._file, self._out_of_band, bases=self._bases)
+        if self._kept:  # an object that does not pickle must not be tried
+            self._pickler = pickling.ReturnPickler(self._file, self._out_of_band, numbers=self._kept, bases=self._bases)
+        if start := self._firsts[k]:
+            memo = {id(self._objects[n]): (n, self._objects[n]) for n in range(start)}
+            fillers = [object() for _ in range(start - len(memo))]  # numbers go on from the memo's size
+            self._pickler.memo = memo | {id(filler): (0, filler) for filler in fillers}
 
 
 def _is_ours(obj: Any) -> bool:
