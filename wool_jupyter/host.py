@@ -194,6 +194,12 @@ def punch_hole(fd: int, offset: int, length: int) -> bool:
     raise OSError(code, os.strerror(code))
 
 
+def reserve(fd: int, size_bytes: int) -> None:
+    """Pages for a file, where the system can promise them: a full disk is an ENOSPC then, before a byte is written."""
+    if hasattr(os, "posix_fallocate"):  # not on macOS, where writing finds out
+        os.posix_fallocate(fd, 0, size_bytes)
+
+
 def mount_type(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> str | None:
     """Name of the file system that holds `path` (its links followed), None where the system does not say."""
     wanted = os.path.realpath(path)

@@ -1,6 +1,5 @@
 """Cells without inputs, as a worker is asked to run them."""
 
-import pickle
 from pathlib import Path
 
 from wool_jupyter.wire import ambient, cells
@@ -16,7 +15,7 @@ def cell_request(source: str, directory: Path) -> bytes:
         directory=str(directory),
         places=(str(directory),),
         names=cells.NO_NAMES,
-        ambient=pickle.dumps(ambient.here()),
+        ambient=ambient.here(),
         budget_bytes=None,
         release=(),
     )

@@ -255,7 +255,10 @@ def test_many_calls_in_one_message_are_all_answered_each_in_order():
     run(main())
 
 
-def test_a_stream_ends_with_its_reason_though_a_write_is_under_way():
+@pytest.mark.parametrize(
+    ("said", "code"), [([b"not a message"], grpc.StatusCode.INVALID_ARGUMENT), ([], grpc.StatusCode.OK)]
+)
+def test_a_stream_ends_with_its_status_though_a_write_is_under_way(said, code):
     async def main():
         yielded, left = asyncio.Event(), asyncio.Event()
 
@@ -269,12 +272,70 @@ def test_a_stream_ends_with_its_reason_though_a_write_is_under_way():
         async with serving(large=large) as metadata, raw_stream(metadata) as stream:
             await stream.write(message(frames.Task(1, "large", b""), frames.Next(1)))
             await yielded.wait()
-            await stream.write(b"not a message")
+            for data in said:
+                await stream.write(data)
+            await stream.done_writing()
             with contextlib.suppress(grpc.aio.AioRpcError):
                 while await stream.read() is not grpc.aio.EOF:
                     pass
-            assert await stream.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert await stream.code() is code
             await left.wait()
+
+    run(main())
+
+
+class SlowContext:
+    """What gRPC gives to a handler: it says one batch and then `last`, once a write is under way that takes its time."""
+
+    def __init__(self, *batch, last):
+        self._said = iter([message(*batch), last])
+        self._first = True
+        self.under_way, self.may_end = asyncio.Event(), asyncio.Event()
+        self.seen = []
+
+    def invocation_metadata(self):
+        return ((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL))
+
+    async def send_initial_metadata(self, _):
+        self.seen.append("let in")
+
+    async def read(self):
+        if not self._first:
+            await self.under_way.wait()
+        self._first = False
+        return next(self._said)
+
+    async def write(self, _):
+        self.under_way.set()
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            self.seen.append("cancelled")
+            raise
+        self.seen.append("written")
+
+    async def abort(self, code, _):
+        self.seen.append(code)
+
+
+@pytest.mark.parametrize(
+    ("last", "status"), [(b"not a message", [grpc.StatusCode.INVALID_ARGUMENT]), (grpc.aio.EOF, [])], ids=["bad", "end"]
+)
+def test_no_write_is_cancelled_before_a_status(last, status):
+    """gRPC 1.85 can send none then, and the client would wait for ever."""
+
+    async def main():
+        service = WorkerService({"once": once}, token=TOKEN)
+        context = SlowContext(frames.Task(1, "once", b"x"), frames.Next(1), last=last)
+        handler = asyncio.create_task(service._session(None, context))
+        await context.under_way.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert context.seen == ["let in"]
+        context.may_end.set()
+        await handler
+        assert context.seen == ["let in", "written", *status]
+        await service.close()
 
     run(main())
 

@@ -318,12 +318,21 @@ def test_every_call_of_a_stream_gets_an_error_of_its_own(short):
 
 def test_what_is_no_message_ends_that_stream_alone_and_is_named(short, capfd):
     async def main():
-        async with serving(short) as metadata, connected(metadata) as connection, connected(metadata) as other:
-            call, others = connection.call("echo", b"x"), other.call("echo", b"y")
-            assert (await call.step(), await others.step()) == (b"x", b"y")
+        begun = asyncio.Event()
+
+        async def never(body):
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+            yield b"", True
+
+        serves = serving(short, never=never)
+        async with serves as metadata, connected(metadata) as connection, connected(metadata) as other:
+            call, others = connection.call("never", b""), other.call("echo", b"y")
+            assert await others.step() == b"y"
+            await begun.wait()
             await connection._stream.write(b"not a message")
             with pytest.raises(WorkerRefused, match=r"the worker can't read a message of the kernel: \w+"):
-                await call.step(b"z")
+                await call.step()
             assert await others.step(b"still here") == b"still here"
             with pytest.raises(NotReached):
                 connection.call("once", b"")

@@ -123,9 +123,7 @@ class WorkerConnection:
         stream = self._stream
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the reader hears why
             if stream is not None:
-                await (
-                    stream.initial_metadata()
-                )  # it is let in: a write that a refusal overtakes would hide the reason (gRPC 1.85)
+                await stream.initial_metadata()  # a write that a refusal overtakes would hide the reason (gRPC 1.85)
             while stream is not None and (message := await self._out.take()) is not None:
                 await stream.write(message)
 

@@ -48,6 +48,11 @@ class Bridge:
         self._loop.call_soon_threadsafe(self._start, coroutine, outcome, unwanted, context=contextvars.Context())
         return outcome
 
+    def abandon(self, outcome: "Future[T]", unwanted: Callable[[T], Coroutine[Any, Any, object]]) -> None:
+        """Cancels it; a result that is there already goes to `unwanted`."""
+        if not outcome.cancel() and outcome.exception() is None:
+            self.enter(unwanted(outcome.result()))
+
     def _start(self, coroutine: Coroutine[Any, Any, T], outcome: "Future[T]", unwanted: Any) -> None:
         if self._tasks is None:
             self._tasks = OwnedTasks("bridge")

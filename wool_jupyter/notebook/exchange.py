@@ -7,7 +7,7 @@ import pickle
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from wool_jupyter.errors import CannotShip, KeptOnWorker
@@ -72,9 +72,10 @@ class Shipment:
         self._segments: list[tuple[str, int, int]] = []
         done: set[str] = set()
         with pickling.no_gc():
-            while waiting := sorted(self._wanted() - done, key=self._weight):
-                self._dump(waiting[0])
-                done.add(waiting[0])
+            while waiting := self._wanted() - done:
+                for name in sorted(waiting, key=self._weight):
+                    self._dump(name)
+                done |= waiting
 
     def _wanted(self) -> set[str]:
         pickler, capture = self._pickler, self._capture
@@ -92,12 +93,14 @@ class Shipment:
         return {name for name in names if name in self.namespace and name not in self._left_out}
 
     def _weight(self, name: str) -> tuple[int, str]:
-        """Small ones first: a failing dump of one throws away all before it."""
+        """Small ones first: a failing dump of one throws away all before it. Nobody's own `__len__` is asked: it may compute."""
         value = self.namespace[name]
-        try:
-            return int(getattr(value, "nbytes", 0)) or len(value), name
-        except Exception:  # noqa: BLE001 (a user's __len__ or __getattr__)
-            return 0, name
+        kind = type(value)
+        if pickling.is_array(kind):
+            return int(value.nbytes), name
+        if pickling.is_frame(kind):
+            return int(value.size), name
+        return (len(value) if kind in (list, dict, tuple, set, frozenset, str, bytes, bytearray) else 0), name
 
     def _dump(self, name: str) -> None:
         value = self.namespace[name]
@@ -155,16 +158,41 @@ class Arrived:
     apart: dict[str, Any] = field(default_factory=dict)  # changed inputs that come as new objects
     value: Any = None
     error: BaseException | None = None
-    failed: dict[str, str] = field(default_factory=dict)  # name -> why it could not be loaded here
+    lost: list[str] = field(default_factory=list)  # what could not be loaded here, and why, in words
+
+
+class _Missing:
+    """In place of a class or function that this process does not have: takes whatever it is made of."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        return super().__new__(cls)
+
+    def __setstate__(self, _state: Any) -> None:
+        pass
+
+    def _take(self, *_: Any) -> None:
+        pass
+
+    append = extend = __setitem__ = _take
 
 
 class _HomeUnpickler(pickle.Unpickler):
+    """A name that can't be found does not end the load, which would lose all that follows: `missing` says why."""
+
     def __init__(self, file: io.BytesIO, buffers: Iterator[Any], shipment: Shipment) -> None:
         super().__init__(file, buffers=buffers)
         self._shipment = shipment
+        self.missing = ""
 
     def persistent_load(self, number: int) -> Any:
         return self._shipment.originals[number]
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return super().find_class(module, name)
+        except (ImportError, AttributeError) as error:
+            self.missing = str(error)
+            return _Missing
 
 
 def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
@@ -173,10 +201,17 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
     arrived = Arrived()
     with pickling.no_gc():
         while True:
+            unpickler.missing = ""
             try:
                 (kind, name), made = unpickler.load()
             except EOFError:
                 return arrived
+            except Exception as error:  # noqa: BLE001 (a user's constructor, run here for the first time)
+                arrived.lost.append(f"results of the cell could not be loaded here: {type(error).__name__}: {error}")
+                return arrived
+            if unpickler.missing:
+                arrived.lost.append(f"`{name or kind}` could not be loaded here: {unpickler.missing}")
+                continue
             match kind:
                 case "contents":
                     arrived.contents.append((name, made))
@@ -215,6 +250,8 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
             told[name] = new
         else:
             notices.append(f"the {type(original).__name__} inside `{name}` {_REPLACED}")
+    notices += arrived.lost
+    notices += [f"`{name}` could not be brought up to date: {why}" for name, why in patch.failed.items()]
     return notices + [f"`{name}` ({type(new).__name__}) {_REPLACED}" for name, new in told.items()]
 
 

@@ -6,17 +6,25 @@ from uuid import UUID
 
 from wool_jupyter.wire.standins import Kept
 
+_AT_ONCE = 1000
+
 
 class Handles:
-    """`released` hands out keys of dead handles; a key that reaches the wrong worker does nothing there, and is sent again."""
+    """Keys of dead handles go with a request to whichever worker runs it, and are dropped here once their own has had them."""
 
     def __init__(self) -> None:
-        self._dead: deque[str] = deque(maxlen=10_000)  # filled by finalizers, at any moment and on any thread
+        self._dead: deque[tuple[UUID, str]] = deque(
+            maxlen=10_000
+        )  # filled by finalizers, at any moment and on any thread
 
     def make(self, key: str, worker: UUID, *, name: str, kind: str, cell: int) -> Kept:
         kept = Kept(key, worker, name=name, kind=kind, cell=cell)
-        weakref.finalize(kept, self._dead.append, key)
+        weakref.finalize(kept, self._dead.append, (worker, key))
         return kept
 
     def released(self) -> tuple[str, ...]:
-        return tuple(self._dead)
+        return tuple(key for _, key in list(self._dead)[:_AT_ONCE])
+
+    def were_released(self, worker: UUID, keys: tuple[str, ...]) -> None:
+        for dead in [dead for dead in list(self._dead) if dead[0] == worker and dead[1] in keys]:
+            self._dead.remove(dead)

@@ -33,7 +33,7 @@ class Interrupts:
         self._passed_on = 0
         self._first_s = 0.0  # time.monotonic()
         self._before: Any = None
-        self.seen = False  # set when the worker says so
+        self._seen = self._delivered = False
         self.ended = False  # the worker was ended because of it
 
     def __enter__(self) -> None:
@@ -51,6 +51,16 @@ class Interrupts:
     def pressed(self) -> bool:
         return self._presses > 0
 
+    def saw(self, *, delivered: bool) -> None:
+        """The worker says that the signal has come, and whether the cell has it."""
+        self._seen = True
+        self._delivered = self._delivered or delivered
+
+    @property
+    def unsent(self) -> bool:
+        """■ was pressed when there was nothing left to interrupt."""
+        return self._passed_on < self._presses
+
     def pass_on(self, target: Target) -> Iterator[str]:
         """To be called again and again while the cell runs. Yields what to tell the user."""
         while self._passed_on < self._presses and not self.ended:
@@ -63,7 +73,7 @@ class Interrupts:
             else:
                 self.ended = True
                 target.kill()
-        if self._passed_on and not self.seen and not self.ended and self._waited_s() > INTERRUPT_GRACE_S:
+        if self._passed_on and not self._seen and not self.ended and self._waited_s() > INTERRUPT_GRACE_S:
             self.ended = True
             yield f"the interrupt has not reached the cell in {INTERRUPT_GRACE_S:.0f} s: it is in a call that does not return"
             target.end()
@@ -73,7 +83,7 @@ class Interrupts:
 
     def _standing(self) -> str:
         waited_s = self._waited_s()
-        if self.seen:
+        if self._delivered:
             return f"the cell was interrupted {waited_s:.0f} s ago and works on; ■ once more ends its worker"
         left_s = max(0.0, INTERRUPT_GRACE_S - waited_s)
         return (

@@ -98,7 +98,7 @@ class _CellJob:
             directory=places[0],
             places=places,
             names=shipment.names(places=places, cell_numbers=self._shell.compile._filename_map),
-            ambient=pickle.dumps(self._ambient),
+            ambient=self._ambient,
             budget_bytes=self._settings.result_budget_bytes,
             release=self._runtime.handles.released(),
         )
@@ -106,14 +106,18 @@ class _CellJob:
     def _run_on(
         self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, shipment: exchange.Shipment
     ) -> _End:
-        running = pool.run("cell", cells.encode(request), only=shipment.worker())
-        call = self._wait(self._runtime.bridge.enter(running, unwanted=PoolCall.close), self._give_up_when_pressed)
+        bridge = self._runtime.bridge
+        asked = bridge.enter(pool.run("cell", cells.encode(request), only=shipment.worker()), unwanted=PoolCall.close)
+        try:
+            call = self._wait(asked, self._give_up_when_pressed)
+        except BaseException:
+            bridge.abandon(asked, PoolCall.close)
+            raise
         try:
             outcome = self._events(pool, call, text)
         except WorkerDied:
             if not self._interrupts.ended:
                 raise
-            _show_text(text.rest())
             _notice("its worker was ended and is replaced; what the cell had bound is lost")
             raise KeyboardInterrupt from None
         finally:
@@ -121,7 +125,13 @@ class _CellJob:
             self._runtime.bridge.enter(call.close())
         if isinstance(outcome, cells.Refused):
             raise CannotLoad(outcome.reason)
-        return self._finish(outcome, shipment, call.worker.uid)
+        end = self._finish(outcome, shipment, call.worker.uid)
+        self._runtime.handles.were_released(call.worker.uid, request.release)
+        if (outcome.interrupted or self._interrupts.unsent) and end.error is None:
+            return _End(
+                None, KeyboardInterrupt()
+            )  # it came when the body had ended: the names are there, and Run All stops
+        return end
 
     # While it runs.
 
@@ -135,7 +145,12 @@ class _CellJob:
 
         answer: bytes | None = None
         while True:
-            data = self._wait(self._runtime.bridge.enter(call.step(answer)), tick)
+            step = self._runtime.bridge.enter(call.step(answer))
+            try:
+                data = self._wait(step, tick)
+            except BaseException:
+                step.cancel()
+                raise
             if data is None:
                 raise CannotLoad("the worker ended the cell without an outcome")
             event = cells.decode_event(data)
@@ -144,8 +159,8 @@ class _CellJob:
             match event:
                 case cells.Outcome() | cells.Refused():
                     return event
-                case cells.Interrupted():
-                    self._interrupts.seen = True
+                case cells.Interrupted(delivered=delivered):
+                    self._interrupts.saw(delivered=delivered)
                 case cells.Ask():
                     answer = cells.encode(self._answer(event))
                 case cells.Display(late=True):
@@ -160,11 +175,7 @@ class _CellJob:
             except TimeoutError:
                 if future.done():
                     return future.result()
-            try:
-                tick()
-            except BaseException:
-                future.cancel()
-                raise
+            tick()
 
     def _give_up_when_pressed(self) -> None:
         if self._interrupts.pressed:
@@ -175,9 +186,7 @@ class _CellJob:
         with self._interrupts.as_usual():
             try:
                 return cells.Answer(ask(event.prompt), b"")
-            except KeyboardInterrupt as error:
-                return cells.Answer(None, pickle.dumps(error))
-            except Exception as error:  # noqa: BLE001 (StdinNotImplementedError, EOFError: the cell's to handle)
+            except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 (the cell's to handle: EOFError, ...)
                 return cells.Answer(None, pickle.dumps(error))
 
     def _show(self, event: cells.Display | cells.Clear) -> None:
@@ -193,8 +202,7 @@ class _CellJob:
     # When it has ended. An interrupt is held back: half of the names would be worse than either.
 
     def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, worker: UUID) -> _End:
-        after = pickle.loads(outcome.ambient)
-        ambient.follow(after, self._ambient, libraries=False)
+        ambient.follow(outcome.ambient, self._ambient, libraries=False)
         arrived = exchange.load(outcome.reply, shipment)
         figures.ready()
         for notice in exchange.come_home(arrived, shipment, deleted=outcome.deleted):
@@ -211,11 +219,14 @@ class _CellJob:
             else:
                 last_value = kept
                 kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)
-        ambient.follow(after, self._ambient, process=False)
+        ambient.follow(outcome.ambient, self._ambient, process=False)
         for payload in pickle.loads(outcome.payload):
             self._shell.payload_manager.write_payload(payload)
         self._show_late()
-        return _End(last_value, arrived.error)
+        error = arrived.error
+        if error is None and outcome.error:
+            error = RuntimeError(outcome.error)  # its class is not to be had here
+        return _End(last_value, error)
 
     def _show_late(self) -> None:
         """A plain cell shows its result or error before the figures that were left open."""

@@ -74,7 +74,8 @@ class Runtime:
                     self._pool = self._started(settings, log)
             except BaseException as error:
                 for directory in self._directories:  # if the nursery has not come up, nobody else sweeps them
-                    sweep(directory)
+                    with suppress(OSError):  # it may be at it
+                        sweep(directory)
                 if isinstance(error, OSError):
                     raise StartFailed(f"The pool can't have its files: {error}") from error
                 raise
@@ -85,11 +86,11 @@ class Runtime:
         starting = WorkerPool.start(
             settings, directories=self._directories, environment=os.environ, version=version("wool_jupyter")
         )
-        outcome = self.bridge.enter(starting)
+        outcome = self.bridge.enter(starting, unwanted=WorkerPool.stop)
         try:
             return outcome.result()
         except BaseException:
-            outcome.cancel()
+            self.bridge.abandon(outcome, WorkerPool.stop)
             self.failed_log = logs.text_of(log)
             raise
 
@@ -117,7 +118,7 @@ class Runtime:
                 shutil.rmtree(place, ignore_errors=True)  # a stopped pool has swept it already
 
     def _at_exit(self) -> None:
-        with suppress(StartFailed):
+        with suppress(OSError):  # what can't be removed is told by `%wool doctor`
             self.stop()
 
     def _disown(self) -> None:

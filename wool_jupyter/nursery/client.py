@@ -126,7 +126,7 @@ class Nursery:
             raise
 
     async def signal(self, uid: str, number: int) -> bool:
-        """To the worker's main process, not to its children. Returns once it is sent; False if the worker has ended."""
+        """To the worker's group. Returns once it is sent; False if the worker has ended."""
         if self.lost.done():
             return False
         identity = next(self._numbers)

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -126,11 +127,11 @@ class WorkerPool:
                 call = await self._proxy.dispatch(routine, body, only=only)
             except NoWorkersAvailable:
                 self._slots.add()  # its worker has just left, or does not answer any more
+                await self._end_broken()
                 if only is not None:
                     raise KeptOnWorker(
                         "the worker that kept a value of this cell is gone: run the cell again that made it"
                     ) from None
-                await self._end_broken()
                 continue
             except BaseException:
                 self._slots.add()
@@ -147,12 +148,8 @@ class WorkerPool:
 
     async def _end_broken(self) -> None:
         """A process whose connection broke can't be asked again."""
-        members = [self._members[uid] for uid in self._proxy.broken() if uid in self._members]
-        for member in members:
-            member.ended_by_us = member.ended_by_us or "as it did not answer any more"
-            self._nursery.kill(member.child.uid)
-        if members:
-            await asyncio.wait({member.child.exited for member in members})
+        broken = [self._members[uid] for uid in self._proxy.broken() if uid in self._members]
+        await asyncio.gather(*(self._kill(member, "as it did not answer any more") for member in broken))
 
     async def grow(self, workers: int) -> None:
         """To that many; a larger pool stays as it is. Does not wait for those that it starts."""
@@ -176,16 +173,16 @@ class WorkerPool:
 
     async def kill(self, uid: UUID) -> None:
         """Returns when the worker has ended."""
-        member = self._members.get(uid)
-        if member is None:
-            return
-        member.ended_by_us = "as was asked"
-        self._nursery.kill(str(uid))
+        if (member := self._members.get(uid)) is not None:
+            await self._kill(member, "as was asked")
+
+    async def _kill(self, member: _Member, why: str) -> None:
+        member.ended_by_us = member.ended_by_us or why
+        self._nursery.kill(member.child.uid)
         done, _ = await asyncio.wait({member.child.exited}, timeout=SIGNAL_S)
         if not done:
-            os.killpg(
-                member.child.pid, signal.SIGKILL
-            )  # not reaped, as the nursery is stopped: the number is still its own
+            _signal_group(member, signal.SIGKILL)
+            await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
 
     async def _signal(self, uid: UUID, number: int) -> None:
         member = self._members.get(uid)
@@ -194,7 +191,7 @@ class WorkerPool:
         try:
             await asyncio.wait_for(self._nursery.signal(str(uid), number), SIGNAL_S)
         except TimeoutError:
-            os.killpg(member.child.pid, number)  # as in `kill`
+            _signal_group(member, number)
 
     def _release(self, member: _Member) -> None:
         member.calls -= 1
@@ -255,6 +252,8 @@ class WorkerPool:
             self._slots.add()
         except StartFailed as error:
             failure = error
+        except Exception as error:  # noqa: BLE001 (whoever waits in the line must hear of it)
+            failure = StartFailed(f"A worker can't start: {type(error).__name__}: {error}")
         finally:
             self._starting -= 1
         if failure is not None and not self._members and not self._starting:
@@ -285,6 +284,12 @@ class WorkerPool:
         await self._tasks.close()
         await self._proxy.close()
         await self._nursery.shutdown()
+
+
+def _signal_group(member: _Member, number: int) -> None:
+    """Past a nursery that is stopped: it has not reaped the worker, so the number is still the worker's."""
+    with suppress(ProcessLookupError):
+        os.killpg(member.child.pid, number)
 
 
 class PoolCall:

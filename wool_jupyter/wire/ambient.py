@@ -1,7 +1,7 @@
 """Process state that follows the kernel into a cell, and comes back as differences.
 
-Each aspect is read into something that pickles and compares; libraries are asked only when they are loaded. Large sets of options
-are told as what differs from the library's defaults, so that an untouched library is not imported on the other side.
+Libraries are asked only when they are loaded. Large sets of options are told as what differs from the library's defaults, so that
+an untouched library is not imported on the other side.
 """
 
 import contextlib
@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-State = dict[str, Any]  # aspect -> its value; an aspect that could not be read is missing
+from wool_jupyter.wire import pickling
+
+State = dict[str, bytes]  # aspect -> its pickled value, b"" where it can't be; one that could not be read is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,34 +27,51 @@ class _Aspect:
 
 
 def here() -> State:
+    """Values may hold functions and classes of the notebook (a formatter, a category of warnings)."""
     state = {}
     for name, aspect in _ASPECTS.items():
         if not aspect.module or aspect.module in sys.modules:
             with contextlib.suppress(FileNotFoundError):  # the working directory is gone
-                state[name] = aspect.read()
+                state[name] = _pickled(aspect.read())
     return state
+
+
+def _pickled(value: Any) -> bytes:
+    try:
+        return pickling.dumps(value)
+    except Exception:  # noqa: BLE001 (whatever a user's object raises)
+        return b""
+
+
+def left_out(state: State) -> list[str]:
+    return [name for name, value in state.items() if not value]
 
 
 def follow(wanted: State, before: State, *, process: bool = True, libraries: bool = True) -> None:
     """What differs between the two becomes so here. What neither changed stays as it is here.
 
     The process's own state is wanted before objects are loaded, which may need `sys.path`; that of libraries after, which may be
-    loaded by it.
+    loaded by it, and may need the notebook's classes.
     """
     for name, value in wanted.items():
         aspect = _ASPECTS[name]
-        if value == before.get(name) or not (libraries if aspect.module else process):
+        if not value or value == before.get(name) or not (libraries if aspect.module or name in _LATE else process):
             continue
-        if aspect.module and aspect.module not in sys.modules and not (aspect.imports and value):
+        new = pickling.loads(value)
+        if aspect.module and aspect.module not in sys.modules and not (aspect.imports and new):
             continue
-        aspect.write(before.get(name), value)
+        aspect.write(pickling.loads(before[name]) if before.get(name) else None, new)
+
+
+_LATE = frozenset({"warnings"})  # of the process, but made of classes
 
 
 def _write_cwd(_before: str | None, after: str) -> None:
     os.chdir(after)
 
 
-def _write_environment(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+def _write_environment(before: Mapping[str, str] | None, after: Mapping[str, str]) -> None:
+    before = before or {}
     for name in before.keys() - after.keys():
         os.environ.pop(name, None)
     for name, value in after.items():

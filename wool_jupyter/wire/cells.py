@@ -27,7 +27,7 @@ class CellRequest(msgspec.Struct, frozen=True):
     directory: str  # the call's: its text goes here
     places: tuple[str, ...]  # for large buffers, in order of preference
     names: Names
-    ambient: bytes  # pickled Ambient: process state that follows the kernel
+    ambient: dict[str, bytes]  # an `ambient.State` that follows the kernel
     budget_bytes: int | None  # a result above this stays on the worker; None: a quarter of the free memory
     release: tuple[str, ...]  # keys of kept objects that nobody refers to any more
 
@@ -46,7 +46,9 @@ class Clear(_Event, frozen=True, tag="clear"):
 
 
 class Interrupted(_Event, frozen=True, tag="interrupted"):
-    """A SIGINT has reached the interpreter: from here on the cell answers for itself."""
+    """A SIGINT has reached the interpreter. `delivered`: the cell has had its KeyboardInterrupt, and answers for itself."""
+
+    delivered: bool
 
 
 class Ask(_Event, frozen=True, tag="ask"):
@@ -62,8 +64,10 @@ class Outcome(_Event, frozen=True, tag="outcome"):
     reply: Parcel
     deleted: tuple[str, ...]
     kept: tuple[tuple[str, str, str, str], ...]  # name ("" is the last value), key, type, the culprit in words
-    ambient: bytes  # pickled Ambient after the cell
+    ambient: dict[str, bytes]  # the `ambient.State` after the cell
     payload: bytes  # pickled list of IPython payloads (pager, set_next_input)
+    error: str  # in words, for a kernel that can't load it; "" for none
+    interrupted: bool  # a SIGINT came when the body had ended
     bundle: Parcel | None  # pickled (data, metadata) of a last value that can't travel
 
 

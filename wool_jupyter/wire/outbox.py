@@ -24,14 +24,12 @@ class Outbox:
                 f"a message of {len(data) / 2**20:,.1f} MiB is larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB, "
                 "and was not sent: large data travels in variables"
             )
-        if not self._closed:
-            self._waiting.append(data)
-            self._filled.set()
+        self._waiting.append(data)
+        self._filled.set()
 
     def close(self) -> None:
         """What waits is not sent."""
         self._closed = True
-        self._waiting.clear()
         self._filled.set()
 
     async def take(self) -> bytes | None:

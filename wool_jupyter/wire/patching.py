@@ -85,6 +85,7 @@ class Patch:
     def __init__(self, contents: list[tuple[str, Contents]], originals: Mapping[int, Any]) -> None:
         self.replaced: dict[int, tuple[Any, Any]] = {}  # id(original) -> (original, its replacement)
         self.inside: dict[int, str] = {}  # id(original) -> the variable that it was found in
+        self.failed: dict[str, str] = {}  # variable -> what its own `__setstate__` or the like raised
         flat = [
             (kind, originals[number], content, name)
             for name, part in contents
@@ -93,36 +94,46 @@ class Patch:
             # A small buffer travels as a bytearray; here it is part of the object that exported it.
             if type(originals[number]) is not pickle.PickleBuffer
         ]
-        # Replacements first, since containers need to know them; instances last, since a `__dict__` may have a number of its own
-        # that is out of date by now.
+        # Instances last: a `__dict__` may have a number of its own, whose content is out of date by now.
+        flat.sort(key=lambda entry: entry[0] in ("instance", "reduced"))
         for kind, original, content, name in flat:
-            replacement = self._replacement(kind, original, content)
+            try:
+                replacement = getattr(self, f"_{kind}")(original, content)
+            except Exception as error:  # noqa: BLE001 (a user's method: the others are to be brought up to date all the same)
+                self.failed[name] = f"{type(error).__name__}: {error}"
+                continue
             if replacement is not None:
                 self.replaced[id(original)] = original, replacement
                 self.inside[id(original)] = name
-        for kind, original, content, _ in sorted(flat, key=lambda entry: entry[0] in ("instance", "reduced")):
-            if id(original) not in self.replaced:
-                getattr(self, f"_{kind}")(original, content)
-
-    def _replacement(self, kind: str, original: Any, content: Any) -> Any:
-        """None: it can be filled in place."""
-        if kind == "array":
-            return None if _fits(original, content) else content
-        if kind == "reduced" and content is not None:
-            refillable = isinstance(original, dict | list | set) or can_refill(original, content)
-            return None if refillable else rebuilt(content)
-        return None
+        if self.replaced:
+            for original in list(originals.values()):
+                self._hand_over(original)
 
     def current(self, obj: Any) -> Any:
         found = self.replaced.get(id(obj))
         return obj if found is None else found[1]
 
+    def _hand_over(self, holder: Any) -> None:
+        """To whoever holds an object that was replaced, among those that the cell had."""
+        if type(holder) is list:
+            holder[:] = map(self.current, holder)
+        elif type(holder) is set:
+            if any(id(obj) in self.replaced for obj in holder):
+                self._set(holder, set(map(self.current, holder)))
+        elif isinstance(holder, types.CellType):
+            rebuilding.set_cell(holder, tuple(map(self.current, rebuilding.cell_state(holder))))
+        elif not isinstance(holder, _WITHOUT_CONTENT):
+            attributes: dict[Any, Any] = holder if isinstance(holder, dict) else getattr(holder, "__dict__", {})
+            for key, value in list(attributes.items()):
+                if id(value) in self.replaced:
+                    attributes[key] = self.current(value)
+
+    # Each puts a content into the original, or returns what takes the original's place.
+
     def _list(self, original: list[Any], new: list[Any]) -> None:
-        original[:] = map(self.current, new) if self.replaced else new
+        original[:] = new
 
     def _dict(self, original: dict[Any, Any], new: dict[Any, Any]) -> None:
-        if self.replaced:
-            new = {key: self.current(value) for key, value in new.items()}
         if list(original) != list(new):
             original.clear()
         original.update(new)
@@ -137,26 +148,25 @@ class Patch:
     def _instance(self, original: Any, state: dict[str, Any]) -> None:
         self._dict(vars(original), state)
 
-    def _reduced(self, original: Any, content: Reduction | None) -> None:
+    def _reduced(self, original: Any, content: Reduction | None) -> Any:
         if content is None:
-            return
-        if isinstance(original, dict | list | set) and not can_refill(
-            original, content
-        ):  # Counter is made from its contents
-            fresh = rebuilt(content)
-            original.clear()
-            original.extend(fresh) if isinstance(original, list) else original.update(fresh)
-            content = content._replace(items=None, pairs=None)
-            set_state(original, content)
-        elif self.replaced:
-            items = None if content.items is None else [self.current(item) for item in content.items]
-            pairs = None if content.pairs is None else [(key, self.current(value)) for key, value in content.pairs]
-            refill(original, content._replace(items=items, pairs=pairs))
-        else:
+            return None
+        if can_refill(original, content):
             refill(original, content)
+            return None
+        fresh = rebuilt(content)
+        if not isinstance(original, dict | list | set):
+            return fresh
+        original.clear()  # a Counter, say, is made from its contents
+        original.extend(fresh) if isinstance(original, list) else original.update(fresh)
+        set_state(original, content._replace(items=None, pairs=None))
+        return None
 
-    def _array(self, original: Any, new: Any) -> None:
+    def _array(self, original: Any, new: Any) -> Any:
+        if not _fits(original, new):
+            return new
         original[...] = new
+        return None
 
     def _frame(self, original: Any, new: Any) -> None:
         original._update_inplace(new)
@@ -165,7 +175,7 @@ class Patch:
             original.name = new.name
 
     def _cell(self, original: types.CellType, state: tuple[Any, ...]) -> None:
-        rebuilding.set_cell(original, tuple(map(self.current, state)))
+        rebuilding.set_cell(original, state)
 
     def _function(self, original: types.FunctionType, content: tuple[types.CodeType, rebuilding.FunctionState]) -> None:
         original.__code__, state = content

@@ -4,6 +4,7 @@ An input is pickled again, with the memo that the kernel's pickler had at its st
 unchanged input, of which nothing travels back. Numbers name objects as the memo does (`wire.pickling`).
 """
 
+import contextlib
 import functools
 import importlib
 import io
@@ -40,7 +41,8 @@ class Arrival:
 
     def __init__(self, names: Names) -> None:
         for module in names.submodules:
-            importlib.import_module(module)
+            with contextlib.suppress(ImportError):  # reached through a package perhaps; who needs it, says so
+                importlib.import_module(module)
         self._names = names
         stream, self._buffers = buffers.unpack(names.parcel)
         self._stream = memoryview(stream)

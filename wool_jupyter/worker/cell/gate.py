@@ -15,11 +15,11 @@ T = TypeVar("T")
 class Gate:
     """Main thread only."""
 
-    def __init__(self, seen: Callable[[], object] = lambda: None) -> None:
-        """`seen` is called in the signal handler, for each signal that comes while a cell runs."""
+    def __init__(self, seen: Callable[[bool], object] = lambda _: None) -> None:
+        """`seen` is told of each signal that comes while a cell runs, in its handler, and whether the cell has it."""
         self._seen = seen
         self._open = False
-        self._pending = False
+        self.pending = False  # came where no exception is safe; the next region has it
         self._depth = 0
         self._cancel: Callable[[], object] | None = None
         self.cancelled = False  # the cell's task was cancelled: its CancelledError is a KeyboardInterrupt
@@ -28,7 +28,7 @@ class Gate:
         signal.signal(signal.SIGINT, self._on_sigint)
 
     def open(self) -> None:
-        self._pending = self.cancelled = False
+        self.pending = self.cancelled = False
         self._depth = 0  # an interrupt may have hit `region` between its first two lines
         self._open = True
 
@@ -39,8 +39,9 @@ class Gate:
         __tracebackhide__ = True
         self._depth += 1
         try:
-            if self._pending:
-                self._pending = False
+            if self.pending:
+                self.pending = False
+                self._seen(True)
                 raise KeyboardInterrupt
             return function(*args)
         finally:
@@ -53,9 +54,9 @@ class Gate:
     def _on_sigint(self, _signum: int, frame: Any) -> None:
         if not self._open:
             return
-        self._seen()
+        self._seen(self._depth > 0)
         if self._depth == 0:
-            self._pending = True
+            self.pending = True
         elif self._cancel is not None and not self.cancelled and not _in_cell(frame):
             self.cancelled = True
             self._cancel()

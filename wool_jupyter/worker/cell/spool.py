@@ -10,6 +10,7 @@ last mark says (somebody wrote below Python). Between two marks the stream that 
 import contextvars
 import ctypes
 import io
+import itertools
 import os
 import sys
 import threading
@@ -25,14 +26,26 @@ _WRITE_FLAGS = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
 
 
 class Spool:
-    """Opens the files of one cell on construction. They are closed when the last thread of the cell lets go of it."""
+    """Where the output of one cell goes: text into files, which are closed when the last thread of the cell lets go of it; the rest
+    to `emit`, until `end`."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, emit: Callable[[bytes], object] = lambda _: None) -> None:
+        self.emit = emit
+        self.body_ended = False
+        self._serials = itertools.count(1)
         self._fds = [os.open(f"{directory}/{name}", _WRITE_FLAGS, 0o600) for name in (*NAMES, ORDER)]
         weakref.finalize(self, _close, self._fds).atexit = False
         self._marked: PAIR = (0, 0)
         self._goes_on = OUT
         self.lock = threading.RLock()  # re-entrant: a signal handler may print while a print is under way
+
+    def end(self) -> None:
+        """A display of a thread that outlives its cell has no cell to go to."""
+        self.emit = lambda _: None
+
+    def next_name(self) -> str:
+        """Of a file beside an event."""
+        return f"shown-{next(self._serials)}"
 
     def descriptor(self, stream: int) -> int:
         return self._fds[stream]
@@ -101,7 +114,7 @@ class Capture:
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None)
-        self._running: Spool | None = None
+        self.running: Spool | None = None
         self.stdout, self.stderr = CellStream(self, OUT), CellStream(self, ERR)
 
     def install(self) -> None:
@@ -115,14 +128,14 @@ class Capture:
 
     def owner(self) -> Spool | None:
         """The caller's cell: its context's, else its thread's, else the running one; None before the first."""
-        return _owner.get() or getattr(threading.current_thread(), "_wool_spool", None) or self._running
+        return _owner.get() or getattr(threading.current_thread(), "_wool_spool", None) or self.running
 
     def begin(self, spool: Spool) -> None:
         """Text of the cell before that is still in C's or Python's buffers goes to that cell."""
         self.flush()
         for stream in (OUT, ERR):
             os.dup2(spool.descriptor(stream), stream + 1)
-        self._running = spool
+        self.running = spool
 
     def flush(self) -> None:
         for stream in (sys.__stdout__, sys.__stderr__):
@@ -132,8 +145,8 @@ class Capture:
 
     def _after_fork(self) -> None:
         """Another thread of the parent may have held the lock."""
-        if self._running is not None:
-            self._running.lock = threading.RLock()
+        if self.running is not None:
+            self.running.lock = threading.RLock()
 
 
 def own(spool: Spool) -> None:
