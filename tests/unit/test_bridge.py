@@ -1,7 +1,6 @@
 import asyncio
 import contextvars
 import gc
-import os
 import threading
 from concurrent.futures import CancelledError
 
@@ -147,13 +146,3 @@ def test_a_coroutine_that_fails_after_it_was_cancelled_is_nobodys_business(bridg
 def test_a_coroutine_that_is_cancelled_on_the_loop_cancels_the_future(bridge):
     with pytest.raises(CancelledError):
         bridge.enter(raises(asyncio.CancelledError())).result(DEADLINE_S)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_sees_a_bridge_that_is_not_its_own(bridge):
-    assert bridge.owned
-    pid = os.fork()
-    if pid == 0:
-        os._exit(40 + bridge.owned)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 40

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine
@@ -16,19 +15,14 @@ T = TypeVar("T")
 
 
 class Bridge:
-    """A daemon thread with one asyncio loop, for the life of the process. In a forked child it is a stranger's: `owned` is false
-    and nothing may be asked of it."""
+    """A daemon thread with one asyncio loop, for the life of the process. A forked child has no such thread: nothing may be asked of
+    it there."""
 
     def __init__(self) -> None:
-        self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._tasks: OwnedTasks | None = None
         self._thread = threading.Thread(target=self._serve, name="wool", daemon=True)
         self._thread.start()
-
-    @property
-    def owned(self) -> bool:
-        return self._pid == os.getpid()
 
     def _serve(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # ■ is the main thread's

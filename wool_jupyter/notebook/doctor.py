@@ -5,7 +5,6 @@ import platform
 import re
 import resource
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -107,10 +106,8 @@ def _pool(runtime: "Runtime | None", proc: Path) -> Iterator[tuple[str, str]]:
     for place in runtime.places:
         yield "directory", f"{place}, {'there' if place.is_dir() else 'MISSING'}"
     yield "nursery", f"pid {pool.nursery_pid}  {_process(pool.nursery_pid, proc)}"
-    for worker in sorted(pool.snapshot(), key=lambda worker: worker.started):
-        doing, age_s = "busy" if worker.busy else "idle", time.time() - worker.started
-        said = f"pid {worker.pid}  {doing}  {age_s:,.0f} s old  {_process(worker.pid, proc)}"
-        yield f"worker {worker.uid.hex[:8]}", said
+    for worker in runtime.workers():
+        yield f"worker {worker.uid.hex[:8]}", f"{worker}  {_process(worker.pid, proc)}"
 
 
 def _leftovers(places: Iterable[Path], proc: Path) -> Iterator[tuple[str, str]]:

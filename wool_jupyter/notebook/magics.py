@@ -1,7 +1,6 @@
 """`%%wool` and `%wool`: parse, call, show."""
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -138,12 +137,11 @@ class Wool(Magics):  # type: ignore[misc]
     def _status(self) -> None:
         runtime = _runtime_if_loaded()
         pool = None if runtime is None else runtime.running
-        if pool is None:
+        if runtime is None or pool is None:
             print("wool: no pool runs; the next %%wool cell starts one")
             return
-        for worker in sorted(pool.snapshot(), key=lambda worker: worker.started):
-            state, age_s = "busy" if worker.busy else "idle", time.time() - worker.started
-            print(f"worker {worker.uid.hex[:8]}  pid {worker.pid}  {state}  {age_s:,.0f} s old")
+        for worker in runtime.workers():
+            print(f"worker {worker.uid.hex[:8]}  {worker}")
         if pool.starting:
             print(f"{pool.starting} more on the way")
 

@@ -18,7 +18,7 @@ from wool_jupyter.notebook import logs, threads
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.handles import Handles
 from wool_jupyter.nursery.sweep import sweep
-from wool_jupyter.pool.worker_pool import WorkerPool
+from wool_jupyter.pool.worker_pool import WorkerPool, WorkerSnapshot
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
 
 
@@ -93,6 +93,15 @@ class Runtime:
             self.bridge.abandon(outcome, WorkerPool.stop)
             self.failed_log = logs.text_of(log)
             raise
+
+    def workers(self) -> list[WorkerSnapshot]:
+        """Oldest first; none without a pool."""
+        pool = self.running
+
+        async def on_the_loop() -> list[WorkerSnapshot]:
+            return [] if pool is None else pool.snapshot()
+
+        return self.bridge.enter(on_the_loop()).result()
 
     def stop(self) -> bool:
         """False if none ran. At most 3 s; what is left then is the nursery's to end."""

@@ -48,6 +48,9 @@ class WorkerSnapshot:
     busy: bool
     started: float  # seconds since the epoch
 
+    def __str__(self) -> str:
+        return f"pid {self.pid}  {'busy' if self.busy else 'idle'}  {time.time() - self.started:,.0f} s old"
+
 
 class WorkerPool:
     """Made by `start`, ended by `stop`, which sweeps the directories; on one loop.
@@ -112,7 +115,9 @@ class WorkerPool:
         return self._nursery.pid
 
     def snapshot(self) -> list[WorkerSnapshot]:
-        return [WorkerSnapshot(uid, m.metadata.pid, m.calls > 0, m.started) for uid, m in self._members.items()]
+        """Oldest first."""
+        found = [WorkerSnapshot(uid, m.metadata.pid, m.calls > 0, m.started) for uid, m in self._members.items()]
+        return sorted(found, key=lambda worker: worker.started)
 
     async def run(self, routine: str, body: bytes, *, only: UUID | None = None) -> "PoolCall":
         """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
