@@ -25,6 +25,10 @@ class MessageTooLarge(WoolError):
     """A call says more than one message holds, and that was not sent. Put the data into a variable or a file."""
 
 
+class CallFailed(WoolError):
+    """The worker took the call and failed at it, by a fault of its own. It may have run in part."""
+
+
 class StartFailed(WoolError):
     """A process of the pool did not come up. The message carries the cause; the next attempt starts anew."""
 

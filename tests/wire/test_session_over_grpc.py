@@ -13,7 +13,7 @@ from tests.support.loops import run, until
 from wool_jupyter.balance.sticky import Sticky
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import NotReached, NoWorkersAvailable, WorkerDied, WorkerRefused
+from wool_jupyter.errors import CallFailed, NotReached, NoWorkersAvailable, WorkerDied, WorkerRefused
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
@@ -203,11 +203,11 @@ def test_a_message_beyond_grpcs_default_limit_passes_both_ways(sockets):
     run(main())
 
 
-def test_a_failing_routine_is_a_refusal_with_its_reason(sockets):
+def test_a_failing_routine_is_said_with_its_reason(sockets):
     async def main():
         async with serving(sockets) as (metadata, _), connected(metadata) as connection:
             call = connection.call("fails", b"")
-            with pytest.raises(WorkerRefused, match="LookupError: no such thing"):
+            with pytest.raises(CallFailed, match="LookupError: no such thing"):
                 await call.step()
             assert call.ended
             assert await values_of(connection.call("once", b"next")) == [b"next"]
@@ -315,7 +315,7 @@ def test_an_address_where_nobody_listens_is_not_reached(sockets):
 
 def test_a_worker_that_is_gone_is_known_without_asking_it(sockets):
     async def main():
-        async with connected(metadata_of(sockets)) as connection:
+        async with connected(metadata_of(sockets, 7)) as connection:  # gRPC backs off from an address that failed
             await known_to_be_broken(connection)
         async with serving(sockets) as (metadata, service), connected(metadata) as connection:
             assert await values_of(connection.call("once", b"here")) == [b"here"]
@@ -422,7 +422,8 @@ def test_the_end_of_a_client_is_no_failure_worth_a_report(sockets, capfd):
                         connection.send(frames.Next(1))
 
     run(main())
-    assert capfd.readouterr().err == ""
+    said = capfd.readouterr().err  # gRPC itself may log that a stream went away
+    assert not [line for line in said.splitlines() if "wool" in line or "Traceback" in line or "Error" in line]
 
 
 def test_a_proxy_passes_over_a_connection_that_is_known_to_be_broken(sockets):
@@ -591,6 +592,7 @@ def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, 
         started = []
 
         async def dies(_requests, context):
+            await context.send_initial_metadata(())
             while (data := await context.read()) is not grpc.aio.EOF:
                 if any(isinstance(frame, received) for frame in frames.decode_requests(data)):
                     started.append("first")

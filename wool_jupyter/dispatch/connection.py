@@ -6,7 +6,7 @@ import itertools
 from typing import NamedTuple
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
-from wool_jupyter.errors import MessageTooLarge, NotReached, WoolError, WorkerDied, WorkerRefused
+from wool_jupyter.errors import CallFailed, MessageTooLarge, NotReached, WoolError, WorkerDied, WorkerRefused
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
@@ -160,7 +160,8 @@ class Call:
     async def step(self, answer: bytes | None = None) -> bytes | None:
         """The routine's next value, None at its end; `answer` goes to the routine. `ended` may be true with a last value.
 
-        `WorkerRefused` when the worker does not take the call or the routine itself fails, `WorkerDied` when the connection breaks.
+        `WorkerRefused` when the worker does not take the call, `CallFailed` when the routine itself fails, `WorkerDied` when the
+        connection breaks.
         `MessageTooLarge` for an answer, which then was not given; or for a value, and the call has ended.
         """
         if self.ended:
@@ -176,9 +177,12 @@ class Call:
                 if last:
                     self._end()
                 return value
-            case frames.Nack(_, reason) | frames.Failed(_, reason):
+            case frames.Nack(_, reason):
                 self._end()
                 raise WorkerRefused(reason)
+            case frames.Failed(_, reason):
+                self._end()
+                raise CallFailed(f"the worker failed at this call: {reason}")
             case frames.TooLarge(_, reason):
                 self._end()
                 raise MessageTooLarge(f"from the worker: {reason}")

@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 class Bridge:
-    """A daemon thread with one asyncio loop, for the life of the process. A forked child has no such thread: nothing may be asked of
-    it there."""
+    """A daemon thread with one asyncio loop, for the life of the process. A forked child has no such thread: nothing may be asked
+    of it there."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

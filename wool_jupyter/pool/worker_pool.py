@@ -20,7 +20,7 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.balance.sticky import Sticky
 from wool_jupyter.dispatch.connection import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WorkerDied, WorkerRefused
+from wool_jupyter.errors import CallFailed, KeptOnWorker, NoWorkersAvailable, StartFailed, WorkerDied, WorkerRefused
 from wool_jupyter.nursery.client import Child, Nursery
 from wool_jupyter.nursery.exits import Exit
 from wool_jupyter.pool.slots import Slots
@@ -212,7 +212,7 @@ class WorkerPool:
                     await call.step()
         except TimeoutError:
             await self.kill(member.metadata.uid)
-        except (WorkerDied, WorkerRefused):
+        except (CallFailed, WorkerDied, WorkerRefused):
             pass  # it has ended, too
         finally:
             call.close()
