@@ -48,7 +48,7 @@ format: $(VENV)/.has-test ## rewrite the files the way `make check` wants them
 	@$(BIN)/ruff format .
 
 lab: $(VENV)/.has-lab $(VENV)/.has-demo ## open JupyterLab on the notebooks
-	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --notebook-dir=notebooks $(LAB_ARGS)
+	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --notebook-dir=notebooks $$(test "$$(id -u)" != 0 || echo --allow-root) $(LAB_ARGS)
 
 bench: $(VENV)/.has-bench ## run the benchmarks
 	@$(BIN)/python -m tests.benchmarks

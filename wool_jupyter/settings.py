@@ -15,6 +15,7 @@ class PoolSettings:
 FIRST_WORKERS = 2  # one, and a spare: a cell after a crash does not wait for a start
 STOP_TIMEOUT_S = 3.0  # of the whole pool: Jupyter kills a kernel 5 s after it asked it to stop
 INTERRUPT_GRACE_S = 10.0  # for a ■ to reach a cell: C calls of some seconds are ordinary, and return
+INTERRUPT_NOTICE_S = 2.0  # until a ■ that has not reached the cell is explained
 TERMINATE_S = 2.0  # between SIGTERM and SIGKILL
 SIGNAL_S = 1.0  # for the nursery to send a signal; it answers in a millisecond unless it is stopped
 EXIT_REPORT_S = 2.0  # a broken connection is explained by an exit within this, or not at all

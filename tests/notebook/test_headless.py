@@ -65,7 +65,7 @@ def traceback_of(show, cell) -> str:
     return show.ANSI.sub("", "\n".join(cell.outputs[-1].traceback))
 
 
-STARTED = ("stdout", "wool: started a pool for this notebook\n")
+STARTED = ("stdout", "wool: started a pool of 2 worker processes for this notebook\n")
 
 
 def test_outputs_are_in_the_cells_that_made_them(client_of):
@@ -193,16 +193,20 @@ def test_figure_is_a_picture_under_its_cell(client_of):
     assert brief(cells[2]) == [("execute_result", "[]")]  # they do not pile up
 
 
-def nbconvert(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def command(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1", "IPYTHONDIR": str(path.parent)}
     return subprocess.run(
-        [sys.executable, "-m", "nbconvert", "--execute", *options, "--to", "notebook", "--output", "ran.ipynb", path],
+        [sys.executable, "-m", *arguments],
         env=environment,
         check=False,
         capture_output=True,
         text=True,
         timeout=90,
     )
+
+
+def nbconvert(path: Path) -> subprocess.CompletedProcess[str]:
+    return command(path, "nbconvert", "--execute", "--to", "notebook", "--output", "ran.ipynb", str(path))
 
 
 def test_nbconvert_executes_a_notebook(tmp_path):
@@ -222,4 +226,30 @@ def test_nbconvert_stops_at_an_error(tmp_path):
     done = nbconvert(path)
     assert done.returncode != 0
     assert "ZeroDivisionError" in done.stderr
+    assert not (tmp_path / "went-on").exists()
+
+
+def papermill(path: Path) -> subprocess.CompletedProcess[str]:
+    ran = path.with_name("ran.ipynb")
+    return command(path, "papermill", str(path), str(ran), "-k", "python3", "--no-progress-bar", "-p", "start", "20")
+
+
+def test_papermill_executes_a_notebook_with_its_parameters(tmp_path):
+    path = tmp_path / "notebook.ipynb"
+    notebook = notebook_of("start = 1", LOAD, "%%wool\nprint('hello')\nx = start\nx + 1", "x")
+    notebook.cells[0].metadata.tags = ["parameters"]
+    nbformat.write(notebook, path)
+    done = papermill(path)
+    assert done.returncode == 0, done.stderr
+    cells = nbformat.read(tmp_path / "ran.ipynb", as_version=4).cells
+    assert brief(cells[-2]) == [("stdout", STARTED[1] + "hello\n"), ("execute_result", "21")]
+    assert brief(cells[-1]) == [("execute_result", "20")]
+
+
+def test_papermill_stops_at_a_worker_that_dies(tmp_path):
+    path = tmp_path / "notebook.ipynb"
+    nbformat.write(notebook_of(LOAD, "%%wool\nimport os; os._exit(3)", "open('went-on', 'w').close()"), path)
+    done = papermill(path)
+    assert done.returncode != 0
+    assert "exited with code 3" in done.stderr
     assert not (tmp_path / "went-on").exists()

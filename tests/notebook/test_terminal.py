@@ -93,7 +93,9 @@ def pool_terminal(terminal):
 
 def test_typed_cell_prints_shows_its_value_and_binds_its_names(terminal):
     shown = terminal.type("%%wool\nprint('hello from', __name__); x = 20\nx + 1")
-    assert shown.endswith("\nwool: started a pool for this notebook\nhello from __main__\nOut[2]: 21\n\n")
+    assert shown.endswith(
+        "\nwool: started a pool of 2 worker processes for this notebook\nhello from __main__\nOut[2]: 21\n\n"
+    )
     assert terminal.run("x * 2").endswith("\nOut[3]: 40\n\n")
     assert terminal.run("_2").endswith("\nOut[4]: 21\n\n")
 

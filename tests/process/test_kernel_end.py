@@ -145,10 +145,13 @@ def test_stop_while_the_kernel_goes_on_leaves_nothing(kernel):
     assert value_of(kernel, "%%wool\n1 + 1") == "2"
 
 
-@pytest.mark.parametrize("now", [True, False])
-def test_cell_right_after_a_restart_works_every_time(kernel, now):
+@pytest.mark.parametrize(
+    ("now", "rounds"),
+    [(True, 5), (False, 5), pytest.param(True, 50, marks=[pytest.mark.thorough, pytest.mark.timeout(900)])],
+)
+def test_cell_right_after_a_restart_works_every_time(kernel, now, rounds):
     processes = []
-    for round_number in range(5):
+    for round_number in range(rounds):
         assert value_of(kernel, f"%%wool\nn = {round_number}\nn") == str(round_number)
         processes.append(pool_processes(kernel))
         kernel.restart(now=now)

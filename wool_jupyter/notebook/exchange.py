@@ -5,7 +5,7 @@ import io
 import linecache
 import pickle
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 from uuid import UUID
@@ -34,9 +34,13 @@ class _DumpFailed(Exception):
 class Shipment:
     """Pickles on construction, on the calling thread. Remembers which object has which number, for the way home."""
 
-    def __init__(self, namespace: dict[str, Any], capture: Capture) -> None:
+    def __init__(
+        self, namespace: dict[str, Any], capture: Capture, *, workers: Callable[[], Container[UUID]] = lambda: ()
+    ) -> None:
+        """`workers`: those that live; asked only if the cell may read what is kept on one."""
         self.namespace = namespace
         self._capture = capture
+        self._workers = workers
         self._absent: dict[str, str] = {}  # soft names that stay -> what to say when they are used
         self._left_out: set[str] = set()  # names that stood in text only
         self._bases: views.Bases = {}  # of arrays that share memory, once a first pass has met them
@@ -90,7 +94,18 @@ class Shipment:
                 name for name, value in self.namespace.items() if getattr(value, "__module__", None) == "__main__"
             }
         names = named - _SHELLS | named & _HISTORY | hinted - _SHELLS - _HISTORY
-        return {name for name in names if name in self.namespace and name not in self._left_out}
+        found = {name for name in names if name in self.namespace and name not in self._left_out}
+        return found - self._gone(found, named)
+
+    def _gone(self, names: set[str], named: Container[str]) -> set[str]:
+        """Values whose worker is gone: an error where the cell names one."""
+        kept = {name: self.namespace[name] for name in names if type(self.namespace[name]) is standins.Kept}
+        alive = self._workers() if kept else ()
+        gone = {name: value for name, value in kept.items() if value.worker not in alive}
+        for name, value in gone.items():
+            if name in named:
+                raise KeptOnWorker(_lived(value))
+        return set(gone)
 
     def _weight(self, name: str) -> tuple[int, str]:
         """Small ones first: a failing dump of one throws away all before it. Nobody's own `__len__` is asked: it may compute."""
@@ -139,6 +154,10 @@ class Shipment:
     def worker(self) -> UUID | None:
         """The only one that can run the cell, if it reads what is kept on a worker."""
         holders = {kept.worker: kept for kept in self._pickler.kept}
+        alive = self._workers() if holders else ()
+        for worker, kept in holders.items():
+            if worker not in alive:
+                raise KeptOnWorker(_lived(kept))
         if len(holders) > 1:
             one, other, *_ = holders.values()
             raise KeptOnWorker(
@@ -243,19 +262,24 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
             if id(value) in patch.replaced:
                 namespace[name] = patch.current(value)
     told = dict(arrived.apart)
-    notices = []
+    inside: dict[str, str] = {}
     for original, new in patch.replaced.values():
         name = patch.inside[id(original)]
         if namespace.get(name) is new:
             told[name] = new
         else:
-            notices.append(f"the {type(original).__name__} inside `{name}` {_REPLACED}")
+            inside.setdefault(name, type(original).__name__)
+    notices = [f"the {kind} inside `{name}` {_REPLACED}" for name, kind in inside.items() if name not in told]
     notices += arrived.lost
     notices += [f"`{name}` could not be brought up to date: {why}" for name, why in patch.failed.items()]
     return notices + [f"`{name}` ({type(new).__name__}) {_REPLACED}" for name, new in told.items()]
 
 
 _REPLACED = "was changed by the cell and is a new object now; other references keep the old one"
+
+
+def _lived(kept: standins.Kept) -> str:
+    return f"`{kept.name}` ({kept.kind}) lived on a worker that is gone: run In[{kept.cell}] again, which made it"
 
 
 def _cell_lines(file: str) -> list[str] | None:

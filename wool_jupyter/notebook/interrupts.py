@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Protocol
 
-from wool_jupyter.settings import INTERRUPT_GRACE_S
+from wool_jupyter.settings import INTERRUPT_GRACE_S, INTERRUPT_NOTICE_S
 
 
 class Target(Protocol):
@@ -33,7 +33,7 @@ class Interrupts:
         self._passed_on = 0
         self._first_s = 0.0  # time.monotonic()
         self._before: Any = None
-        self._seen = self._delivered = False
+        self._seen = self._delivered = self._told = False
         self.ended = False  # the worker was ended because of it
 
     def __enter__(self) -> None:
@@ -69,14 +69,20 @@ class Interrupts:
                 self._first_s = time.monotonic()
                 target.interrupt()
             elif self._passed_on == 2:
+                self._told = True
                 yield self._standing()
             else:
                 self.ended = True
                 target.kill()
-        if self._passed_on and not self._seen and not self.ended and self._waited_s() > INTERRUPT_GRACE_S:
+        if not self._passed_on or self._seen or self.ended:
+            return
+        if self._waited_s() > INTERRUPT_GRACE_S:
             self.ended = True
             yield f"the interrupt has not reached the cell in {INTERRUPT_GRACE_S:.0f} s: it is in a call that does not return"
             target.end()
+        elif self._waited_s() > INTERRUPT_NOTICE_S and not self._told:
+            self._told = True
+            yield self._standing()
 
     def _waited_s(self) -> float:
         return time.monotonic() - self._first_s

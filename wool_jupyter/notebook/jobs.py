@@ -77,7 +77,7 @@ class _CellJob:
     def run(self, body: str) -> _End:
         source = prepare_source(self._shell, body)
         capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
-        shipment = exchange.Shipment(self._shell.user_ns, capture)
+        shipment = exchange.Shipment(self._shell.user_ns, capture, workers=self._workers)
         pool, _ = started_pool(self._runtime, self._settings)
         with self._runtime.call_directories() as places, self._interrupts:
             text = TextReader(places[0])
@@ -85,6 +85,9 @@ class _CellJob:
                 return self._run_on(pool, self._request(body, source, shipment, places), text, shipment)
             finally:
                 text.close()
+
+    def _workers(self) -> set[UUID]:
+        return {worker.uid for worker in self._runtime.workers()}
 
     def _request(
         self, body: str, source: CellSource, shipment: exchange.Shipment, places: tuple[str, ...]
@@ -115,9 +118,9 @@ class _CellJob:
             raise
         try:
             outcome = self._events(pool, call, text)
-        except WorkerDied:
+        except WorkerDied as died:
             if not self._interrupts.ended:
-                raise
+                raise WorkerDied(f"{died}. What the cell had bound is lost") from None
             _notice("its worker was ended and is replaced; what the cell had bound is lost")
             raise KeyboardInterrupt from None
         finally:

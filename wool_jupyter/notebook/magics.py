@@ -10,6 +10,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from traitlets import Float, Int
 
+from wool_jupyter import host
 from wool_jupyter.errors import WoolError
 from wool_jupyter.notebook import threads
 from wool_jupyter.settings import PoolSettings
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from wool_jupyter.notebook.runtime import Runtime
 
 _DEFAULTS = PoolSettings()
+_MANY = 4  # workers per CPU are worth a word
 _NO_POOL = "a pool needs at least one worker"
 
 
@@ -37,13 +39,13 @@ class Wool(Magics):  # type: ignore[misc]
     ).tag(config=True)
     start_timeout_s = Float(_DEFAULTS.start_timeout_s, help="How long one worker may take to start.").tag(config=True)
 
-    @magic_arguments()
+    @magic_arguments("%wool")
     @cell_magic
     def wool(self, line: str, cell: str) -> Any:
         """Run this cell in a worker process of this notebook's pool.
 
         Its output appears here while it runs, and the variables that it assigns are there afterwards. The first such cell
-        starts the pool.
+        starts the pool. Other cells wait until it has ended; ■ interrupts it. `%wool?` tells how to look after the pool.
 
         Examples::
 
@@ -58,16 +60,23 @@ class Wool(Magics):  # type: ignore[misc]
             plt.plot(history)               # the figure appears under the cell
         """
         __tracebackhide__ = True
-        parse_argstring(self.wool, line)
+        if line.partition("#")[0].strip():
+            raise UsageError(
+                f"%%wool takes no options, got {line.strip()!r} (`%wool start -n N` sets the number of workers)"
+            )
         with _plainly():
             runtime = _runtime()
         from wool_jupyter.notebook import jobs
 
         return jobs.run_cell(self.shell, runtime, body=cell, settings=self._settings())
 
-    @magic_arguments("%wool")
+    @magic_arguments("wool")
     @argument(
-        "action", choices=["start", "stop", "restart", "status", "logs", "doctor"], help="What to do with the pool."
+        "action",
+        nargs="?",
+        default="status",
+        choices=["start", "stop", "restart", "status", "logs", "doctor"],
+        help="What to do with the pool; without one: status.",
     )
     @argument(
         "-n",
@@ -117,6 +126,8 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import jobs
 
         pool, just_now = jobs.started_pool(runtime, self._settings())
+        if pool.size > _MANY * host.usable_cpus():
+            print(f"wool: {pool.size} worker processes share {host.usable_cpus()} CPUs")
         if just_now:
             return
         if self.workers is not None and self.workers > pool.size:

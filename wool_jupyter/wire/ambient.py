@@ -5,6 +5,7 @@ an untouched library is not imported on the other side.
 """
 
 import contextlib
+import logging
 import os
 import random
 import sys
@@ -151,12 +152,87 @@ def _write_matplotlib(before: Any, after: dict[str, Any]) -> None:
     mpl.rcParams.update({key: mpl.rcParamsDefault[key] for key in (before or {}).keys() - after.keys()} | after)
 
 
+def _shell() -> Any:
+    return sys.modules["IPython"].get_ipython()
+
+
+def _read_shell() -> dict[str, Any]:
+    shell = _shell()
+    if shell is None:
+        return {}
+    options = {name: getattr(shell, name) for name in ("ast_node_interactivity", "autoawait")}
+    return {
+        **options,
+        "InlineBackend": dict(shell.config.InlineBackend),
+    }  # `%config` keeps it there until pyplot is imported
+
+
+def _write_shell(_before: Any, after: dict[str, Any]) -> None:
+    options = dict(after)
+    _shell().config.InlineBackend.update(options.pop("InlineBackend"))
+    for name, value in options.items():
+        setattr(_shell(), name, value)
+
+
+_INLINE = ("figure_formats", "print_figure_kwargs", "close_figures")
+
+
+def _read_inline() -> dict[str, Any]:
+    backend = sys.modules["matplotlib_inline.config"].InlineBackend.instance(parent=_shell())
+    return {name: getattr(backend, name) for name in _INLINE}
+
+
+def _write_inline(_before: Any, after: dict[str, Any]) -> None:
+    from matplotlib_inline.config import InlineBackend
+
+    backend = InlineBackend.instance(parent=_shell())
+    backend.shell = _shell()
+    for name, value in after.items():
+        setattr(backend, name, value)
+
+
+def _printing(logger: logging.Logger) -> "list[logging.StreamHandler[Any]]":
+    """Handlers as `basicConfig` makes them. Those of files and services stay where they are."""
+    return [h for h in logger.handlers if type(h) is logging.StreamHandler and h.stream in (sys.stdout, sys.stderr)]
+
+
+def _read_logging() -> dict[str, Any]:
+    root = logging.getLogger()
+    handlers = [
+        ("stdout" if h.stream is sys.stdout else "stderr", h.level, h.formatter._fmt, h.formatter.datefmt)
+        for h in _printing(root)
+        if h.formatter is not None
+    ]
+    loggers = {
+        n: log.level for n, log in root.manager.loggerDict.items() if isinstance(log, logging.Logger) and log.level
+    }
+    return {"level": root.level, "handlers": handlers, "loggers": loggers, "disabled": root.manager.disable}
+
+
+def _write_logging(_before: Any, after: dict[str, Any]) -> None:
+    root = logging.getLogger()
+    for handler in _printing(root):
+        root.removeHandler(handler)
+    for stream, level, form, dates in after["handlers"]:
+        handler = logging.StreamHandler(getattr(sys, stream))
+        handler.setLevel(level)
+        handler.setFormatter(logging.Formatter(form, dates))
+        root.addHandler(handler)
+    root.setLevel(after["level"])
+    logging.disable(after["disabled"])
+    for name, level in after["loggers"].items():
+        logging.getLogger(name).setLevel(level)
+
+
 _ASPECTS = {
     "cwd": _Aspect(os.getcwd, _write_cwd),
     "environment": _Aspect(lambda: dict(os.environ), _write_environment),
     "path": _Aspect(lambda: list(sys.path), _write_path),
     "argv": _Aspect(lambda: list(sys.argv), _write_argv),
     "warnings": _Aspect(lambda: list(warnings.filters), _write_filters),
+    "logging": _Aspect(_read_logging, _write_logging),
+    "shell": _Aspect(_read_shell, _write_shell, "IPython"),
+    "figures": _Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True),
     "random": _Aspect(random.getstate, lambda _, after: random.setstate(after)),
     "numpy.random": _Aspect(_read_numpy_random, _write_numpy_random, "numpy.random", imports=True),
     "numpy print options": _Aspect(_read_numpy_print, _write_numpy_print, "numpy"),

@@ -151,6 +151,11 @@ class Patch:
     def _reduced(self, original: Any, content: Reduction | None) -> Any:
         if content is None:
             return None
+        args = tuple(map(self.current, content.args))
+        if any(arg is not given for arg, given in zip(args, content.args, strict=True)):
+            return rebuilt(content._replace(args=args))  # an iterator over one that was replaced
+        if isinstance(content.state, tuple):
+            content = content._replace(state=tuple(map(self.current, content.state)))
         if can_refill(original, content):
             refill(original, content)
             return None

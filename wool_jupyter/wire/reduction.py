@@ -47,12 +47,21 @@ def rebuilt(new: Reduction) -> Any:
 
 def can_refill(obj: Any, new: Reduction) -> bool:
     """It is made the same way: what differs can be put into the object that is there."""
+    if new.state is not None and not _takes_state(obj, new):
+        return False  # an iterator over a dict: the trip has made it one over a list
     mine = reduction_of(obj)
+    if mine is not None and mine.state is not None and new.state is None and not hasattr(obj, "__dict__"):
+        return False  # an iterator that is used up
     return (
         mine is not None
         and mine.maker is new.maker
         and (_same(mine.args, new.args) or _pickle_alike(mine.args, new.args))
     )
+
+
+def _takes_state(obj: Any, new: Reduction) -> bool:
+    slotted = any("__slots__" in vars(cls) for cls in type(obj).__mro__)
+    return slotted or new.setter is not None or hasattr(obj, "__setstate__") or hasattr(obj, "__dict__")
 
 
 def refill(obj: Any, new: Reduction) -> None:
@@ -64,8 +73,12 @@ def refill(obj: Any, new: Reduction) -> None:
         for key, value in new.pairs:
             obj[key] = value
     mine = reduction_of(obj)
-    if new.state is not None and mine is not None and not _same(mine.state, new.state):
+    if mine is None or _same(mine.state, new.state):
+        return
+    if new.state is not None:
         set_state(obj, new)
+    elif hasattr(obj, "__dict__"):
+        vars(obj).clear()
 
 
 def set_state(obj: Any, new: Reduction) -> None:

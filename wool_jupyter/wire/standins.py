@@ -19,6 +19,7 @@ class _StandIn:
 
 def _refuser(use: str) -> Callable[..., NoReturn]:
     def refuse(self: _StandIn, *args: Any, **_: Any) -> NoReturn:
+        __tracebackhide__ = True
         if use in ("__getattr__", "__setattr__") and args[0].startswith("_"):  # looked for by IPython, copy, pickle ...
             raise AttributeError(args[0])
         raise _refusal_of(self)

@@ -151,7 +151,9 @@ def _keep(name: str, stays: outcome.Stays) -> tuple[str, str, str, str]:
     key = standins.keys_by_id().get(id(obj)) or uuid.uuid4().hex
     standins.keep(key, obj)
     if stays.size_bytes:
-        why = f"`{name or '_'}` ({kind}) has {stays.size_bytes / 1e6:,.0f} MB, above the budget for results"
+        why = f"`{name or '_'}` ({kind}) has {stays.size_bytes / 1e6:,.4g} MB, above the budget for results"
     else:
-        why = f"{culprits.find(obj, name or '_')} can't be shipped"
+        culprit = culprits.find(obj, name or "_")
+        shown = f"`{name or '_'}` ({kind})" if "._" in culprit.path else culprit  # what is private tells a user nothing
+        why = f"{shown} can't be shipped"
     return name, key, kind, why

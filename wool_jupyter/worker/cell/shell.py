@@ -312,6 +312,8 @@ def make_shell(gate: Gate, *, show: Any, clear: Any, ask: Any) -> ZMQInteractive
     config.HistoryManager.enabled = False
     shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=config, gate=gate, show=show, clear=clear, ask=ask)
     atexit.unregister(shell.atexit_operations)
-    sys.modules.setdefault("ipykernel.zmqshell", types.ModuleType("ipykernel.zmqshell"))  # tqdm.auto's test
+    stub: Any = types.ModuleType("ipykernel.zmqshell")  # tqdm.auto's test
+    stub.ZMQInteractiveShell = ZMQInteractiveShell
+    sys.modules.setdefault("ipykernel.zmqshell", stub)
     asyncio.run = run_nested
     return shell
