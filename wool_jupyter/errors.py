@@ -44,6 +44,10 @@ class CannotShip(WoolError):
 class CannotLoad(WoolError):
     """A variable that was shipped can't be rebuilt on the worker. Nothing ran."""
 
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name  # of the variable
+
 
 class KeptOnWorker(WoolError):
     """The value lives on a worker. Use it in a `%%wool` cell."""

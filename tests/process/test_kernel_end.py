@@ -269,7 +269,7 @@ def test_forked_child_that_leaves_by_sys_exit_leaves_the_pool_alone(tmp_path):
         [sys.executable, "-c", FORKS_AND_EXITS],
         cwd=tmp_path,
         check=False,
-        env={**os.environ, "IPYTHONDIR": str(tmp_path)},
+        env={**os.environ, "IPYTHONDIR": str(tmp_path), "VIRTUAL_ENV": sys.prefix},
         capture_output=True,
         text=True,
         timeout=60,

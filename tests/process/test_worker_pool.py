@@ -198,7 +198,8 @@ async def pool_of(workers=None, *, environment=os.environ, **settings):
 
 def kill(*pids):
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # one that was told to exit may be faster
+            os.kill(pid, signal.SIGKILL)
 
 
 # How many there are.

@@ -44,6 +44,17 @@ class Shipment:
         self._absent: dict[str, str] = {}  # soft names that stay -> what to say when they are used
         self._left_out: set[str] = set()  # names that stood in text only
         self._bases: views.Bases = {}  # of arrays that share memory, once a first pass has met them
+        self._attempt()
+
+    def do_without(self, name: str) -> bool:
+        """After the worker could not load it: True if the cell did not name it, and now goes without."""
+        if not name or name in self._named():
+            return False
+        self._left_out.add(name)
+        self._attempt()
+        return True
+
+    def _attempt(self) -> None:
         while True:
             try:
                 self._pack()
@@ -81,9 +92,11 @@ class Shipment:
                     self._dump(name)
                 done |= waiting
 
+    def _named(self) -> set[str]:
+        return {*self._capture.hard, *self._capture.soft, *self._capture.deletes, *self._pickler.names}
+
     def _wanted(self) -> set[str]:
-        pickler, capture = self._pickler, self._capture
-        named = capture.hard | capture.soft | capture.deletes | pickler.names
+        pickler, capture, named = self._pickler, self._capture, self._named()
         hinted = capture.text | pickler.text
         if capture.whole_namespace or pickler.whole_namespace:
             hinted |= self.namespace.keys()
@@ -91,9 +104,11 @@ class Shipment:
             hinted |= capture.attributes
         if capture.attributes & _LOADERS:  # an unpickler looks classes up by name
             hinted |= {
-                name for name, value in self.namespace.items() if getattr(value, "__module__", None) == "__main__"
+                name
+                for name, value in self.namespace.items()
+                if isinstance(value, type | types.FunctionType) and value.__module__ == "__main__"
             }
-        names = named - _SHELLS | named & _HISTORY | hinted - _SHELLS - _HISTORY
+        names = (named | (hinted - _HISTORY)) - _SHELLS
         found = {name for name in names if name in self.namespace and name not in self._left_out}
         return found - self._gone(found, named)
 
@@ -180,6 +195,9 @@ class Arrived:
     lost: list[str] = field(default_factory=list)  # what could not be loaded here, and why, in words
 
 
+_DEFINITIONS = (types.ModuleType, types.FunctionType, type)
+
+
 class _Missing:
     """In place of a class or function that this process does not have: takes whatever it is made of."""
 
@@ -238,6 +256,8 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
                     arrived.class_changes = made
                 case "name":
                     arrived.names[name] = made
+                    if isinstance(made, _DEFINITIONS):  # a `__setstate__` of what follows may need them
+                        shipment.namespace[name] = made
                 case "apart":
                     arrived.apart = made
                 case "value":

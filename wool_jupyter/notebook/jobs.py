@@ -9,6 +9,7 @@ import getpass
 import pickle
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -72,19 +73,38 @@ class _CellJob:
         self._runtime = runtime
         self._settings = settings
         self._interrupts = Interrupts()
-        self._late: list[cells.Event] = []
+        self._late: list[Callable[[], object]] = []
 
     def run(self, body: str) -> _End:
         source = prepare_source(self._shell, body)
         capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
         shipment = exchange.Shipment(self._shell.user_ns, capture, workers=self._workers)
         pool, _ = started_pool(self._runtime, self._settings)
-        with self._runtime.call_directories() as places, self._interrupts:
+        with self._interrupts:
+            while isinstance(end := self._once(pool, body, source, shipment), cells.Refused):
+                if not shipment.do_without(end.name):
+                    raise CannotLoad(end.reason)
+        return end
+
+    def _once(
+        self, pool: WorkerPool, body: str, source: CellSource, shipment: exchange.Shipment
+    ) -> _End | cells.Refused:
+        with self._runtime.call_directories() as places:
             text = TextReader(places[0])
             try:
-                return self._run_on(pool, self._request(body, source, shipment, places), text, shipment)
+                request = self._request(body, source, shipment, places)
+                outcome, worker = self._run_on(pool, request, text, shipment.worker())
             finally:
                 text.close()
+            if isinstance(outcome, cells.Refused):
+                return outcome
+            end = self._finish(outcome, shipment, worker)
+            self._runtime.handles.were_released(worker, request.release)
+        if end.error is None and (outcome.interrupted or self._interrupts.unsent):
+            return _End(
+                None, KeyboardInterrupt()
+            )  # it came when the body had ended: Run All stops, and the names are there
+        return end
 
     def _workers(self) -> set[UUID]:
         return {worker.uid for worker in self._runtime.workers()}
@@ -107,10 +127,10 @@ class _CellJob:
         )
 
     def _run_on(
-        self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, shipment: exchange.Shipment
-    ) -> _End:
+        self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, only: UUID | None
+    ) -> tuple[cells.Outcome | cells.Refused, UUID]:
         bridge = self._runtime.bridge
-        asked = bridge.enter(pool.run("cell", cells.encode(request), only=shipment.worker()), unwanted=PoolCall.close)
+        asked = bridge.enter(pool.run("cell", cells.encode(request), only=only), unwanted=PoolCall.close)
         try:
             call = self._wait(asked, self._give_up_when_pressed)
         except BaseException:
@@ -126,15 +146,7 @@ class _CellJob:
         finally:
             _show_text(text.rest())
             self._runtime.bridge.enter(call.close())
-        if isinstance(outcome, cells.Refused):
-            raise CannotLoad(outcome.reason)
-        end = self._finish(outcome, shipment, call.worker.uid)
-        self._runtime.handles.were_released(call.worker.uid, request.release)
-        if (outcome.interrupted or self._interrupts.unsent) and end.error is None:
-            return _End(
-                None, KeyboardInterrupt()
-            )  # it came when the body had ended: the names are there, and Run All stops
-        return end
+        return outcome, call.worker.uid
 
     # While it runs.
 
@@ -166,10 +178,9 @@ class _CellJob:
                     self._interrupts.saw(delivered=delivered)
                 case cells.Ask():
                     answer = cells.encode(self._answer(event))
-                case cells.Display(late=True):
-                    self._late.append(event)
                 case cells.Display() | cells.Clear():
-                    self._show(event)
+                    show = self._showing(event)
+                    self._late.append(show) if isinstance(event, cells.Display) and event.late else show()
 
     def _wait(self, future: "Future[T]", tick: Callable[[], object]) -> T:
         while True:
@@ -192,15 +203,14 @@ class _CellJob:
             except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 (the cell's to handle: EOFError, ...)
                 return cells.Answer(None, pickle.dumps(error))
 
-    def _show(self, event: cells.Display | cells.Clear) -> None:
+    def _showing(self, event: cells.Display | cells.Clear) -> Callable[[], object]:
+        """Loaded now, for its file goes with the call; to be shown now or later."""
         publisher = self._shell.display_pub
         if isinstance(event, cells.Clear):
-            publisher.clear_output(event.wait)
-            return
+            return partial(publisher.clear_output, event.wait)
         content = _loaded(event.content)
-        publisher.publish(
-            content["data"], content["metadata"], transient=content["transient"], update=content["update"]
-        )
+        shown = {"transient": content["transient"], "update": content["update"]}
+        return partial(publisher.publish, content["data"], content["metadata"], **shown)
 
     # When it has ended. An interrupt is held back: half of the names would be worse than either.
 
@@ -239,8 +249,8 @@ class _CellJob:
 
         def show(_result: object) -> None:
             events.unregister("post_run_cell", show)
-            for event in self._late:
-                self._show(event)  # type: ignore[arg-type]
+            for show_it in self._late:
+                show_it()
 
         events.register("post_run_cell", show)
 

@@ -75,6 +75,7 @@ class Refused(_Event, frozen=True, tag="refused"):
     """An input could not be loaded; nothing ran."""
 
     reason: str
+    name: str  # of the variable, if it is one
 
 
 Event = Display | Clear | Interrupted | Ask | Outcome | Refused

@@ -77,9 +77,8 @@ class Arrival:
                 try:
                     root = unpickler.load()
                 except Exception as error:
-                    raise CannotLoad(
-                        f"`{name}` could not be loaded on the worker: {type(error).__name__}: {error}"
-                    ) from error
+                    reason = f"`{name}` could not be loaded on the worker: {type(error).__name__}: {error}"
+                    raise CannotLoad(reason, name) from error
                 self._roots.append(root)
                 self.values[name] = root[0]
             return dict(unpickler.memo.copy())

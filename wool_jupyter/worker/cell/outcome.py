@@ -4,6 +4,7 @@ A part is one `dump`, so that a failing one is known by name. What can't travel 
 """
 
 import io
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -50,8 +51,8 @@ class _Parts:
         for k in changed:
             self._makers["contents", arrival.name(k)] = partial(arrival.contents, k)
         self._makers["classes", ""] = arrival.class_changes
-        for name, made in bound.items():
-            self._makers["name", name] = partial(_itself, made)
+        for name in sorted(bound, key=lambda name: _rank(bound[name])):
+            self._makers["name", name] = partial(_itself, bound[name])
         if value is not None:
             self._makers["value", ""] = partial(_itself, value)
         if error is not None:
@@ -83,6 +84,11 @@ class _Parts:
         together = {each: self._arrival.values[each] for each in self._apart}
         self._makers["apart", ""] = partial(pickling.Apart, together)
         return None
+
+
+def _rank(made: Any) -> int:
+    """Modules, then functions and classes: what the kernel needs to load the rest."""
+    return 0 if isinstance(made, types.ModuleType) else 1 if isinstance(made, types.FunctionType | type) else 2
 
 
 def _itself(made: Any) -> Any:

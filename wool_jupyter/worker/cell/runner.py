@@ -65,7 +65,7 @@ class CellRunner:
         try:
             arrival = self.gate.region(self._arrive, request)
         except (CannotLoad, OSError) as error:
-            return cells.Refused(self._lengths(spool), str(error))
+            return cells.Refused(self._lengths(spool), str(error), getattr(error, "name", ""))
         except KeyboardInterrupt as error:
             nothing = changes.Arrival(cells.NO_NAMES)
             return self._outcome(request, spool, arrival=nothing, before=dict(namespace), end=CellEnd(error=error))

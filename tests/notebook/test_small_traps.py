@@ -1,0 +1,137 @@
+"""One test for each trap that somebody has stepped into."""
+
+import re
+
+import pytest
+
+from tests.support.kernel import wool
+
+
+def test_a_large_figure_that_was_left_open_is_shown(kernel):
+    """Its picture is a file of the call, which is gone when the cell has ended."""
+    result = kernel.wool(
+        "import matplotlib.pyplot as plt, numpy as np\n"
+        "plt.figure(figsize=(12, 9), dpi=150); plt.imshow(np.random.rand(400, 400))\n'value'"
+    )
+    assert result.kinds == ["result", "display"]
+    assert len(result.outputs[1].data["image/png"]) > 300_000
+
+
+def test_a_name_that_is_only_in_a_text_and_can_not_be_loaded_is_left_out(kernel):
+    kernel.ok("class Trap:\n    def __reduce__(self): return (int, ('no number',))\ntrap = Trap()")
+    assert kernel.wool("'it is a trap', 'trap' in globals()").value == "('it is a trap', False)"
+    assert kernel.wool_error("trap").ename == "CannotLoad"
+
+
+ITERATORS = [
+    pytest.param("map(int, ['1', '2'])", id="map"),
+    pytest.param("filter(None, [1, 2])", id="filter"),
+    pytest.param("itertools.chain([1, 2], [3])", id="chain"),
+    pytest.param("enumerate('ab')", id="enumerate"),
+    pytest.param("zip('ab', [1, 2])", id="zip"),
+    pytest.param("iter([1, 2])", id="list"),
+    pytest.param("iter({1: 2})", id="dict"),
+    pytest.param("iter({1})", id="set"),
+    pytest.param("reversed([1, 2])", id="reversed"),
+    pytest.param("itertools.islice([1, 2, 3], 2)", id="islice"),
+]
+
+
+@pytest.mark.parametrize("iterator", ITERATORS)
+@pytest.mark.parametrize("use", ["list(it)", "next(it)"])
+def test_an_iterator_goes_on_where_the_cell_has_left_it(kernel, iterator, use):
+    kernel.ok(f"import itertools\nit = {iterator}; plain = {iterator}")
+    kernel.ok(use.replace("it)", "plain)"))
+    kernel.wool(use)
+    assert kernel.value("list(it) == list(plain)")
+
+
+def test_logging_that_was_set_up_in_the_kernel_speaks_on_a_worker_and_the_other_way(kernel):
+    kernel.ok("import logging\nlogging.basicConfig(level=logging.INFO, force=True)\nlog = logging.getLogger('mine')")
+    assert kernel.wool("log.info('heard')").stderr == "INFO:mine:heard\n"
+    kernel.wool("logging.basicConfig(level=logging.ERROR, format='now %(message)s', force=True)")
+    assert kernel.ok("log.info('quiet'); log.error('loud')").stderr == "now loud\n"
+    kernel.ok("logging.basicConfig(level=logging.WARNING, handlers=[], force=True)")
+
+
+def test_options_of_the_shell_and_of_figures_follow_the_kernel(kernel):
+    kernel.ok("get_ipython().ast_node_interactivity = 'all'")
+    assert [output.text for output in kernel.wool("1\n2").outputs] != []
+    kernel.ok("get_ipython().ast_node_interactivity = 'last_expr'")
+    kernel.ok("import matplotlib.pyplot as plt\n%config InlineBackend.figure_formats = ['svg']")
+    result = kernel.wool("plt.plot([1, 2]); plt.show()")
+    kernel.ok("%config InlineBackend.figure_formats = ['png']")
+    assert "image/svg+xml" in result.outputs[0].data
+
+
+def test_functions_in_options_travel(kernel):
+    kernel.ok("import pandas as pd\npd.set_option('display.float_format', lambda number: f'<{number:.1f}>')")
+    assert "<2.0>" in kernel.wool("pd.DataFrame({'a': [2.0]})").value
+    kernel.ok("pd.reset_option('display.float_format')")
+
+
+def test_a_warning_class_of_the_notebook_may_be_filtered(kernel):
+    kernel.ok("import warnings\nclass Mine(UserWarning): pass\nwarnings.simplefilter('ignore', Mine)")
+    assert (
+        kernel.wool("import warnings\nwarnings.warn('hidden', Mine)\nwarnings.warn('shown')").stderr.count("Warning")
+        == 1
+    )
+    kernel.ok("warnings.resetwarnings()")
+
+
+def test_an_old_handle_lets_nothing_go_that_is_newer(kernel):
+    kernel.wool("gen = (i for i in range(9))")
+    kernel.run(wool("next(gen)\nimport os; os._exit(1)"))
+    assert "run In[" in kernel.wool_error("next(gen)").evalue
+    kernel.wool("gen = (i for i in range(9))")
+    for expected in ("0", "1", "2"):
+        assert kernel.wool("next(gen)").value == expected
+
+
+def test_a_name_whose_worker_is_gone_is_no_trouble_to_cells_that_do_not_name_it(kernel):
+    kernel.wool("gen = (i for i in range(9))")
+    kernel.ok("%wool restart")
+    assert kernel.wool("'x' in globals()").value == "False"
+    error = kernel.wool_error("next(gen)")
+    assert re.search(r"`gen` \(generator\) lived on a worker that is gone: run In\[\d+\] again", error.evalue)
+
+
+def test_a_result_whose_class_is_not_to_be_had_here_is_told_and_the_others_arrive(kernel, tmp_path):
+    module = tmp_path / "edited_here.py"
+    module.write_text("class A: pass\n")
+    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport edited_here")
+    module.write_text("class A: pass\nclass B: pass\n")
+    result = kernel.wool("import edited_here\nb = edited_here.B()\nother = 42")
+    assert "`b` could not be loaded here" in result.stderr
+    assert kernel.value("other") == 42
+
+
+def test_a_display_of_a_thread_is_never_under_another_cell(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    kernel.wool(
+        "import threading, time, os\n"
+        "from IPython.display import HTML, display\n"
+        f"def late():\n    while not os.path.exists({str(gate)!r}): time.sleep(0.01)\n    display(HTML('late')); done.set()\n"
+        "done = threading.Event()\nthreading.Thread(target=late).start()"
+    )
+    result = kernel.wool(f"open({str(gate)!r}, 'w').close()\ndone.wait(10)")
+    assert "late" not in str([output.data for output in result.outputs])
+
+
+def test_an_interrupt_while_results_come_home_stops_run_all_and_keeps_them(kernel):
+    body = (
+        "import os, signal\nclass Late:\n    def __setstate__(self, state):\n"
+        f"        if os.getpid() == {kernel.pid}: os.kill({kernel.pid}, signal.SIGINT)\n"
+        "late = Late(); late.x = 1; kept = 2"
+    )
+    result = kernel.run(wool(body))
+    assert result.error.ename == "KeyboardInterrupt"
+    assert kernel.value("kept") == 2
+
+
+def test_one_line_helps_with_what_people_type(kernel):
+    assert kernel.ok("%wool").stdout.startswith(("wool:", "worker"))
+    assert kernel.run("%%wool # heavy\n1 + 1").value == "2"
+    assert "`%wool start -n N`" in kernel.run("%%wool -n 4\n1").stderr
+    assert "%%wool" in kernel.run("%%wool?").payload[0]["data"]["text/plain"]
+    assert "%%wool [" not in kernel.run("%wool?").payload[0]["data"]["text/plain"]
