@@ -12,16 +12,11 @@ from uuid import UUID
 
 from wool_jupyter.errors import CannotShip, KeptOnWorker
 from wool_jupyter.notebook.capture import Capture
-from wool_jupyter.wire import buffers, classes, culprits, patching, pickling, standins, views
+from wool_jupyter.wire import buffers, classes, culprits, patching, pickling, shell_names, standins, views
 from wool_jupyter.wire.cells import Names
 
-# IPython's own, made anew by the worker's shell.
-_SHELLS = frozenset(
-    "get_ipython exit quit open __builtins__ __builtin__ __name__ __doc__ __package__ __loader__ __spec__ _sh".split()
-)
-_HISTORY = frozenset(
-    "In Out _ih _oh _dh _i _ii _iii".split()
-)  # shipped when the cell names one itself: Out may be large
+# Made anew by the worker's shell. The history is shipped when the cell names a part of it: Out may be large.
+_OWN = shell_names.SHELL | shell_names.MODULE
 _LOADERS = frozenset({"load", "loads", "read_pickle", "Unpickler"})
 
 
@@ -108,7 +103,7 @@ class Shipment:
                 for name, value in self.namespace.items()
                 if isinstance(value, type | types.FunctionType) and value.__module__ == "__main__"
             }
-        names = (named | (hinted - _HISTORY)) - _SHELLS
+        names = (named | (hinted - shell_names.HISTORY)) - _OWN
         found = {name for name in names if name in self.namespace and name not in self._left_out}
         return found - self._gone(found, named)
 

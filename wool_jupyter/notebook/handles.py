@@ -4,6 +4,7 @@ import weakref
 from collections import deque
 from uuid import UUID
 
+from wool_jupyter.wire.cells import KeptResult
 from wool_jupyter.wire.standins import Kept
 
 _AT_ONCE = 1000
@@ -17,9 +18,9 @@ class Handles:
             maxlen=10_000
         )  # filled by finalizers, at any moment and on any thread
 
-    def make(self, key: str, worker: UUID, *, name: str, kind: str, cell: int) -> Kept:
-        kept = Kept(key, worker, name=name, kind=kind, cell=cell)
-        weakref.finalize(kept, self._dead.append, (worker, key))
+    def make(self, result: KeptResult, worker: UUID, *, cell: int) -> Kept:
+        kept = Kept(result.key, worker, name=result.name or "_", kind=result.kind, cell=cell)
+        weakref.finalize(kept, self._dead.append, (worker, result.key))
         return kept
 
     def released(self) -> tuple[str, ...]:

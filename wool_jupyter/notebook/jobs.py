@@ -222,13 +222,13 @@ class _CellJob:
             _notice(notice)
         last_value = arrived.value
         handles: dict[str, Kept] = {}
-        for name, key, kind, why in outcome.kept:
-            if key not in handles:
-                handles[key] = self._runtime.handles.make(key, worker, name=name or "_", kind=kind, cell=self._number)
-            kept = handles[key]
-            if name:
-                shipment.namespace[name] = kept
-                _notice(f"{why}: it stays on its worker, where %%wool cells that read `{name}` will run")
+        for result in outcome.kept:
+            if result.key not in handles:
+                handles[result.key] = self._runtime.handles.make(result, worker, cell=self._number)
+            kept = handles[result.key]
+            if result.name:
+                shipment.namespace[result.name] = kept
+                _notice(f"{result.why}: it stays on its worker, where %%wool cells that read `{result.name}` will run")
             else:
                 last_value = kept
                 kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)

@@ -1,6 +1,7 @@
 """What a `%%wool` cell says to its worker, and what the worker says while it runs and at its end."""
 
 import pickle
+from typing import Literal
 
 import msgspec
 
@@ -58,12 +59,31 @@ class Ask(_Event, frozen=True, tag="ask"):
     password: bool
 
 
+# A reply is a row of dumps with one memo, each ((kind, variable or ""), what it holds):
+#   contents   of a changed input: patching.Contents
+#   classes    [(class id, attributes rebound, attributes deleted)]
+#   name       a variable that the cell has bound; modules come first, then functions and classes
+#   apart      {variable: value} of changed inputs that come as new objects
+#   value      of the last expression
+#   error      the exception that ended the cell
+PartKey = tuple[Literal["contents", "classes", "name", "apart", "value", "error"], str]
+
+
+class KeptResult(msgspec.Struct, frozen=True):
+    """A result that stays on its worker."""
+
+    name: str  # "" is the last value
+    key: str  # under which the worker has it
+    kind: str  # its type
+    why: str  # a sentence's beginning: "`x` (…) can't be shipped"
+
+
 class Outcome(_Event, frozen=True, tag="outcome"):
-    """The last event. `reply` is what `worker.cell.outcome` pickled."""
+    """The last event."""
 
     reply: Parcel
     deleted: tuple[str, ...]
-    kept: tuple[tuple[str, str, str, str], ...]  # name ("" is the last value), key, type, the culprit in words
+    kept: tuple[KeptResult, ...]
     ambient: dict[str, bytes]  # the `ambient.State` after the cell
     payload: bytes  # pickled list of IPython payloads (pager, set_next_input)
     error: str  # in words, for a kernel that can't load it; "" for none

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from wool_jupyter import host
-from wool_jupyter.wire import buffers, pickling, views
+from wool_jupyter.wire import buffers, pickling, shell_names, views
+from wool_jupyter.wire.cells import PartKey
 from wool_jupyter.worker.cell.changes import Arrival
 
-# IPython puts these into a namespace by itself.
-_SHELLS = frozenset("In Out get_ipython exit quit open _ih _oh _dh _i _ii _iii _sh __builtin__ __builtins__".split())
+_NOT_BOUND = shell_names.SHELL | shell_names.HISTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Reply:
 
 @dataclass
 class _PartFailed(Exception):
-    key: tuple[str, str]
+    key: PartKey
     cause: Exception | None = None
     size_bytes: int = 0
 
@@ -47,7 +47,7 @@ class _Parts:
     ) -> None:
         self._arrival = arrival
         self._apart: list[str] = []
-        self._makers: dict[tuple[str, str], Callable[[], Any]] = {}
+        self._makers: dict[PartKey, Callable[[], Any]] = {}
         for k in changed:
             self._makers["contents", arrival.name(k)] = partial(arrival.contents, k)
         self._makers["classes", ""] = arrival.class_changes
@@ -58,32 +58,38 @@ class _Parts:
         if error is not None:
             self._makers["error", ""] = partial(_itself, error)
 
-    def __iter__(self) -> Iterator[tuple[tuple[str, str], Callable[[], Any]]]:
+    def __iter__(self) -> Iterator[tuple[PartKey, Callable[[], Any]]]:
         return iter(list(self._makers.items()))
 
-    def without(self, failed: _PartFailed) -> tuple[str, Any] | None:
-        """Takes it out, or puts something in its place. What is to be kept on the worker, under its name."""
+    def without(self, failed: _PartFailed) -> dict[str, Any]:
+        """Takes it out, or puts something in its place. What is to be kept on the worker, by name."""
         key, (kind, name) = failed.key, failed.key
         make = self._makers.pop(key)
-        if kind == "contents":
-            return self._send_apart(name)
-        if kind == "error":
-            error = make()
-            told = f"{type(error).__name__}: {error} (it could not be sent itself: {failed.cause})"
-            self._makers[key] = partial(_itself, RuntimeError(told))
-            return None
-        return None if kind == "classes" else (name, make())
+        match kind:
+            case "contents":
+                return self._send_apart(name)
+            case "apart":
+                return {each: self._arrival.values[each] for each in self._apart}
+            case "classes":
+                return {}  # the classes are the kernel's own: they stay as they were
+            case "error":
+                error = make()
+                told = f"{type(error).__name__}: {error} (it could not be sent itself: {failed.cause})"
+                self._makers[key] = partial(_itself, RuntimeError(told))
+                return {}
+            case "name" | "value":
+                return {name: make()}
 
-    def _send_apart(self, name: str) -> tuple[str, Any] | None:
+    def _send_apart(self, name: str) -> dict[str, Any]:
         """A changed input that can't be taken to its parts goes as a whole, and is a new object for the kernel. All such inputs
         go together, so that they share what they share."""
         value = self._arrival.values[name]
         if not pickling.NotebookPickler(io.BytesIO(), buffers.OutOfBand()).pickles(value):
-            return name, value
+            return {name: value}
         self._apart.append(name)
         together = {each: self._arrival.values[each] for each in self._apart}
         self._makers["apart", ""] = partial(pickling.Apart, together)
-        return None
+        return {}
 
 
 def _rank(made: Any) -> int:
@@ -105,8 +111,8 @@ def pack(
     budget_bytes: int | None = None,
 ) -> Reply:
     """`before`: the namespace when the body began. On the main thread; afterwards the cell's objects may go."""
-    bound = {n: v for n, v in namespace.items() if n not in _SHELLS and (n not in before or before[n] is not v)}
-    deleted = [n for n in before if n not in namespace and n not in _SHELLS]
+    bound = {n: v for n, v in namespace.items() if n not in _NOT_BOUND and (n not in before or before[n] is not v)}
+    deleted = [n for n in before if n not in namespace and n not in _NOT_BOUND]
     changed, stuck = arrival.changed()
     kept = {name: Stays(arrival.values[name]) for name in stuck if name not in bound}
     parts = _Parts(arrival, changed, bound, value=value, error=error)
@@ -114,9 +120,7 @@ def pack(
         try:
             stream, out_of_band = _dump(parts, arrival, budget_bytes=budget_bytes)
         except _PartFailed as failed:  # the memo is spoiled: begin again without it
-            stays = parts.without(failed)
-            if stays is not None:
-                kept[stays[0]] = Stays(stays[1], failed.size_bytes)
+            kept |= {name: Stays(obj, failed.size_bytes) for name, obj in parts.without(failed).items()}
         else:
             return Reply(stream, out_of_band, deleted, kept)
 

@@ -146,7 +146,7 @@ class CellRunner:
         return spool.lengths()
 
 
-def _keep(name: str, stays: outcome.Stays) -> tuple[str, str, str, str]:
+def _keep(name: str, stays: outcome.Stays) -> cells.KeptResult:
     obj, kind = stays.obj, type(stays.obj).__name__
     key = standins.keys_by_id().get(id(obj)) or uuid.uuid4().hex
     standins.keep(key, obj)
@@ -156,4 +156,4 @@ def _keep(name: str, stays: outcome.Stays) -> tuple[str, str, str, str]:
         culprit = culprits.find(obj, name or "_")
         shown = f"`{name or '_'}` ({kind})" if "._" in culprit.path else culprit  # what is private tells a user nothing
         why = f"{shown} can't be shipped"
-    return name, key, kind, why
+    return cells.KeptResult(name, key, kind, why)
