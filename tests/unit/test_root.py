@@ -8,6 +8,7 @@ import pytest
 
 from wool_jupyter.discovery import root as roots
 from wool_jupyter.errors import NoUsableRoot
+from wool_jupyter.wire import layout
 
 WORST_UID = 2**32 - 1
 
@@ -152,7 +153,7 @@ def test_error_lists_each_candidate_with_its_reason(base):
 )
 def test_socket_path_fits_for_every_user(candidate, limit_bytes):
     generation = roots.root_under(Path(candidate), WORST_UID) / roots.kernel_namespace("/x/kernel.json") / ("f" * 10)
-    assert len(os.fsencode(roots.socket_path(generation, "f" * 8))) <= limit_bytes
+    assert len(os.fsencode(layout.socket(generation, "f" * 8))) <= limit_bytes
 
 
 def test_namespace_is_stable_and_short():

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from wool_jupyter import host
 from wool_jupyter.errors import NoUsableRoot
+from wool_jupyter.wire import layout
 
 OVERRIDE = "WOOL_JUPYTER_RUNTIME_DIR"
 LAYOUT = "1"  # so that an older version never sweeps a newer one
@@ -136,19 +137,15 @@ def new_pool_directory(root: Path, namespace: str) -> Path:
 
 
 def _furnish(directory: Path) -> None:
-    for folder in ("s", "calls"):
+    for folder in layout.FOLDERS:
         (directory / folder).mkdir(mode=0o700)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(directory / "token", flags, 0o600), "w", encoding="ascii") as token:
+    with os.fdopen(os.open(layout.token(directory), flags, 0o600), "w", encoding="ascii") as token:
         token.write(secrets.token_hex(32))
 
 
-def socket_path(directory: Path, uid_hex8: str) -> Path:
-    return directory / "s" / uid_hex8
-
-
 def _refusal(base: Path, mounted: str | None, free: int, *, forced: bool) -> str | None:
-    longest = socket_path(root_under(base, os.geteuid()) / ("k" + "0" * 10) / ("0" * 10), "0" * 8)
+    longest = layout.socket(root_under(base, os.geteuid()) / ("k" + "0" * 10) / ("0" * 10), "0" * 8)
     if len(os.fsencode(longest)) > host.SOCKET_PATH_MAX_BYTES:
         return "its path is too long for a Unix socket"
     mode = base.stat().st_mode

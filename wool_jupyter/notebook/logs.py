@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+from wool_jupyter.wire import layout
+
 LINES = 40
 _READ_MAX_BYTES = 256 << 10
 _CRASHES_MAX = 3
@@ -11,7 +13,9 @@ _CRASHES_MAX = 3
 
 def opened(directory: Path) -> BinaryIO:
     """The log of the pool that is about to start there, made if missing: readable also when it is swept. The caller closes it."""
-    return os.fdopen(os.open(_log(directory), os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "rb")
+    return os.fdopen(
+        os.open(layout.log(directory), os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "rb"
+    )
 
 
 def text_of(file: BinaryIO) -> str:
@@ -23,13 +27,13 @@ def text_of(file: BinaryIO) -> str:
 def show(directory: Path, *, lines: int = LINES) -> str:
     """Of the pool whose directory this is."""
     try:
-        with _log(directory).open("rb") as file:
+        with layout.log(directory).open("rb") as file:
             log = text_of(file)
     except OSError as error:
         log = ""
-        said = f"wool: {_log(directory)} can't be read: {error.strerror}"
+        said = f"wool: {layout.log(directory)} can't be read: {error.strerror}"
     else:
-        said = f"wool: {_log(directory)}{'' if log.strip() else ' is empty'}"
+        said = f"wool: {layout.log(directory)}{'' if log.strip() else ' is empty'}"
     return "\n".join(
         [said, *_last(log, lines), *(line for crash in _crashes(directory) for line in _crash(crash, lines))]
     )
@@ -39,10 +43,6 @@ def show_failed(text: str, *, lines: int = LINES) -> str:
     if not text.strip():
         return "wool: the last start failed, and wrote nothing"
     return "\n".join(["wool: what was written by the last start, which failed", *_last(text, lines)])
-
-
-def _log(directory: Path) -> Path:
-    return directory / "log"
 
 
 def _last(text: str, lines: int) -> list[str]:
@@ -57,7 +57,7 @@ def _last(text: str, lines: int) -> list[str]:
 def _crashes(directory: Path) -> list[Path]:
     """Newest last. Each worker has a file for its crash, which is empty unless it comes to that."""
     crashes = []
-    for path in directory.glob("crash-*"):
+    for path in layout.crash_reports(directory):
         try:
             status = path.stat()
         except OSError:

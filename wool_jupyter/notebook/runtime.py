@@ -20,6 +20,7 @@ from wool_jupyter.notebook.handles import Handles
 from wool_jupyter.nursery.sweep import sweep
 from wool_jupyter.pool.worker_pool import WorkerPool, WorkerSnapshot
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
+from wool_jupyter.wire import layout
 
 
 class Runtime:
@@ -117,8 +118,8 @@ class Runtime:
     @contextmanager
     def call_directories(self) -> Iterator[tuple[str, ...]]:
         """A call's own directory, and where its large buffers may go; all removed at the end."""
-        number = str(next(self._calls))
-        places = [directory / "calls" / number for directory in self._directories]
+        number = next(self._calls)
+        places = [layout.call(directory, number) for directory in self._directories]
         places[0].mkdir(mode=0o700)
         try:
             yield tuple(map(str, places))

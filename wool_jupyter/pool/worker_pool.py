@@ -26,6 +26,7 @@ from wool_jupyter.nursery.exits import Exit
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, SIGNAL_S, TERMINATE_S, PoolSettings
+from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
 
 
@@ -80,7 +81,7 @@ class WorkerPool:
         cls, settings: PoolSettings, *, directories: Sequence[Path], environment: Mapping[str, str], version: str
     ) -> "WorkerPool":
         """Returns when the first worker serves; others are on their way. `StartFailed` leaves no process and no file."""
-        nursery = await Nursery.start(directories, log=directories[0] / "log", environment=environment)
+        nursery = await Nursery.start(directories, log=layout.log(directories[0]), environment=environment)
         pool = cls(nursery, settings, directory=directories[0], environment=environment, version=version)
         try:
             pool._begin_worker()  # the first alone: it is there sooner, and if all fail alike, that is said once
@@ -108,7 +109,7 @@ class WorkerPool:
 
     @property
     def log(self) -> Path:
-        return self._directory / "log"
+        return layout.log(self._directory)
 
     @property
     def nursery_pid(self) -> int:
@@ -249,7 +250,7 @@ class WorkerPool:
                 str(uid), command, environment=self._environment, log=self.log, timeout_s=self._settings.start_timeout_s
             )
             # Before anything runs there.
-            oom_kills, crash_report = host.oom_kills(), self._directory / f"crash-{child.uid[:8]}"
+            oom_kills, crash_report = host.oom_kills(), layout.crash_report(self._directory, child.uid)
             metadata = WorkerMetadata(uid, child.report["address"], child.pid, self._version)
             await self._proxy.admit(metadata)
             self._members[uid] = _Member(metadata, child, time.time(), oom_kills, crash_report)

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from wool_jupyter.wire import layout
+
 TOKEN_KEY = "wool-token"
-_FILE = "token"
 
 
 def read_token(directory: str) -> str:
-    return (Path(directory) / _FILE).read_text(encoding="ascii")
+    return layout.token(Path(directory)).read_text(encoding="ascii")

@@ -15,6 +15,7 @@ import traceback
 from pathlib import Path
 
 from wool_jupyter import host
+from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
 from wool_jupyter.worker.cell.routine import cell_routine
 from wool_jupyter.worker.cell.runner import CellRunner
@@ -38,7 +39,7 @@ _Task = asyncio.Task
 
 async def _serve(lane: MainLane, runner: CellRunner, directory: str, uid: str) -> None:
     service = WorkerService({"cell": cell_routine(lane, runner)}, token=read_token(directory))
-    address = f"unix:{directory}/s/{uid[:8]}"
+    address = f"unix:{layout.socket(Path(directory), uid)}"
     await service.start(address)
     report = {"address": address, "pid": os.getpid()}
     with os.fdopen(_READY_FD, "w", encoding="utf-8") as ready:
@@ -76,8 +77,9 @@ def main(uid: str, directory: str, nursery_pid: str) -> None:
 
 def _crash_report(directory: str, uid: str) -> int:
     """A descriptor of its own: descriptor 2 belongs to the running cell."""
-    path = Path(directory) / f"crash-{uid[:8]}"
-    return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    return os.open(
+        layout.crash_report(Path(directory), uid), os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600
+    )
 
 
 if __name__ == "__main__":

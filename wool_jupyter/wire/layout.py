@@ -1,0 +1,37 @@
+"""What lies where in a pool's directory.
+
+token          32 random bytes, as hex: what a call shows
+log            what the nursery and the workers write outside of cells
+crash-<uid>    faulthandler's report of a worker
+s/<uid>        a worker's socket
+calls/<n>/     one call's: its text, and buffers that are too large for a message
+"""
+
+from pathlib import Path
+
+FOLDERS = ("s", "calls")
+
+
+def token(pool: Path) -> Path:
+    return pool / "token"
+
+
+def log(pool: Path) -> Path:
+    return pool / "log"
+
+
+def socket(pool: Path, uid: str) -> Path:
+    """Short: a Unix socket's path may have 107 bytes, 103 on macOS."""
+    return pool / "s" / uid[:8]
+
+
+def crash_report(pool: Path, uid: str) -> Path:
+    return pool / f"crash-{uid[:8]}"
+
+
+def crash_reports(pool: Path) -> list[Path]:
+    return list(pool.glob("crash-*"))
+
+
+def call(pool: Path, number: int) -> Path:
+    return pool / "calls" / str(number)
