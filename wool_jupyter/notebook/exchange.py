@@ -265,7 +265,8 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
     """Into the namespace; originals take over what has changed. Not to be interrupted: half of it would be worse than either.
     Returns what to tell the user."""
     namespace = shipment.namespace
-    patch = patching.Patch(arrived.contents, shipment.originals if arrived.contents else {})
+    with pickling.no_gc():
+        patch = patching.Patch(arrived.contents, shipment.originals if arrived.contents else {})
     for ident, rebound, gone in arrived.class_changes:
         classes.apply_differences(classes.class_by_id(ident), rebound, gone)
     namespace.update(arrived.apart)

@@ -77,7 +77,8 @@ class CellRunner:
         before = self._ambient if self._ambient is not None else ambient.here()
         ambient.follow(request.ambient, before, libraries=False)
         self._modules.cell_begins()
-        arrival = changes.Arrival(request.names)
+        with pickling.no_gc():
+            arrival = changes.Arrival(request.names)
         ambient.follow(request.ambient, before, process=False)
         return arrival
 
