@@ -4,8 +4,8 @@ Scoping is the compiler's: every simple statement is compiled alone, and its cod
 control flow is walked here, to know which names the cell has surely overwritten before it reads them.
 
     source ─▶ tree ─▶ _Flow, one statement after the other ─┬─▶ own_names(its code)  reads, stores, deletes
-                                                            ├─▶ _Sure(its tree)      hard or soft
-                                                            └─▶ _Scan(its tree)      strings, magics, attributes
+                                                            ├─▶ Sure(its tree)      hard or soft
+                                                            └─▶ Scan(its tree)      strings, magics, attributes
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import re
 import warnings
 from dataclasses import dataclass, field, replace
 from types import CodeType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from wool_jupyter.notebook.statements import Embedded, Scan, Sure, without_docstring
 from wool_jupyter.wire.code_names import identifiers, nested_codes, own_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 _Settled = frozenset[str]  # names whose old value can't be seen any more: the cell assigned or deleted them
 _State = _Settled | None  # None: unreachable
@@ -34,14 +35,6 @@ _MODULE_NAMES = frozenset(  # the module's own, and those that the compiler adds
     | {"__conditional_annotations__", "__module__", "__qualname__"}
 )
 _SWALLOWS_ERRORS = re.compile(r"suppress|raises|ignor", re.IGNORECASE)
-_LEADING_OPTIONS = re.compile(r"(?:\s*-[a-zA-Z]+\s*\d*\s)*")
-
-_RUN_MAGIC = frozenset({"run_line_magic", "run_cell_magic"})
-_RUNS_IN_NAMESPACE = frozenset({"time", "capture"})
-_RUNS_APART = frozenset({"timeit", "prun", "memit", "mprun", "lprun"})
-_LISTS_NAMESPACE = frozenset({"who", "whos", "who_ls"})
-_EVALUATORS = frozenset({"exec", "eval"})
-_WHOLE_WITHOUT_ARGUMENTS = frozenset({"locals", "vars", "dir"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +242,7 @@ class _Flow:
         inside = settled | {parameter.name for parameter in getattr(node, "type_params", ())}
         declared = frozenset(name for each in node.body if isinstance(each, ast.Global) for name in each.names)
         body = _ClassBody(node.name, inside | {node.name}, declared)
-        self.block(_without_docstring(node.body), inside | _MODULE_NAMES, where=replace(where, class_body=body))
+        self.block(without_docstring(node.body), inside | _MODULE_NAMES, where=replace(where, class_body=body))
         return after
 
     def _expression(self, node: ast.expr, settled: _Settled, *, where: _Where) -> _Settled:
@@ -261,10 +254,10 @@ class _Flow:
     def _leaf(self, node: ast.stmt, settled: _Settled, *, where: _Where) -> _Settled:
         """Record one statement without control flow; its nested functions count as soft."""
         outside = where.class_body.seen_by_functions(settled) if where.class_body else settled
-        scan = _Scan(node, outside)
+        scan = Scan(node, outside)
         code = self._compile(node, where.class_body)
         own = own_names(code)
-        sure = _Sure.of(node)
+        sure = Sure.of(node)
         reads = (own.module.reads | own.module.deletes) - outside | own.class_body.reads - settled
         certain = reads & sure.reads - self._perhaps_bound - scan.walrus
         if not where.sure or self._star_imported:
@@ -304,7 +297,7 @@ class _Flow:
         assert isinstance(code, CodeType)
         return code
 
-    def _scanned(self, scan: _Scan, settled: _Settled, *, outside: _Settled) -> _Settled:
+    def _scanned(self, scan: Scan, settled: _Settled, *, outside: _Settled) -> _Settled:
         self.found.attributes |= scan.attributes
         self.found.whole_namespace |= scan.whole_namespace
         for text in scan.texts:
@@ -313,7 +306,7 @@ class _Flow:
             settled |= self._embedded(each, outside)
         return settled
 
-    def _embedded(self, part: _Embedded, settled: _Settled) -> _Settled:
+    def _embedded(self, part: Embedded, settled: _Settled) -> _Settled:
         """Code in a string. What can't be parsed is text. Returns the names that it settles for what follows."""
         inner = _Flow(self._flags)
         try:
@@ -326,145 +319,6 @@ class _Flow:
         self.found.add_embedded(inner.found, binds=part.binds)
         self._perhaps_bound |= inner.found.binds if part.binds else frozenset()
         return end if part.binds and end is not None else frozenset()
-
-
-class _Embedded(NamedTuple):
-    code: str
-    binds: bool
-
-
-class _Scan(ast.NodeVisitor):
-    """What a statement says beside its global names. `settled` tells the builtin `exec` from the cell's own."""
-
-    def __init__(self, statement: ast.stmt, settled: _Settled) -> None:
-        self.attributes: set[str] = set()
-        self.walrus: set[str] = set()
-        self.texts: list[str] = []
-        self.embedded: list[_Embedded] = []
-        self.whole_namespace = False
-        self._statement_value = statement.value if isinstance(statement, ast.Expr) else None
-        self._evaluators = _EVALUATORS - settled
-        self._whole_by_mention = self._evaluators | {"globals"} - settled
-        self._whole_without_arguments = _WHOLE_WITHOUT_ARGUMENTS - settled
-        self._function_depth = 0
-        self.visit(statement)
-
-    def visit_Constant(self, node: ast.Constant) -> None:
-        if isinstance(node.value, str):
-            self.texts.append(node.value)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        self.attributes.add(node.attr)
-        self.visit(node.value)
-
-    def visit_BinOp(self, node: ast.BinOp) -> None:
-        """Without recursion on the left: a sum may have a thousand terms."""
-        left: ast.expr = node
-        while isinstance(left, ast.BinOp):
-            self.visit(left.right)
-            left = left.left
-        self.visit(left)
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        self.walrus.add(node.target.id)
-        self.visit(node.value)
-
-    def visit_Name(self, node: ast.Name) -> None:
-        self.whole_namespace |= node.id in self._whole_by_mention and isinstance(node.ctx, ast.Load)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-        head = copy.copy(node)
-        head.body = []
-        self.generic_visit(head)
-        self._visit_body(_without_docstring(node.body))
-
-    visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef  # noqa: N815
-
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        self.visit(node.args)
-        self._visit_body([node.body])
-
-    def visit_Call(self, node: ast.Call) -> None:
-        match node:
-            case ast.Call(func=ast.Name(id=name)) if name in self._evaluators:
-                self._evaluator(node, name)
-            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in self._whole_without_arguments:
-                self.whole_namespace |= self._function_depth == 0
-            case ast.Call(func=ast.Attribute(attr=attr), args=[*parts]) if attr in _RUN_MAGIC and _is_magic(parts):
-                self.visit(node.func)
-                self._magic(node, *[ast.literal_eval(part) for part in parts])
-            case _:
-                self.generic_visit(node)
-
-    def _evaluator(self, node: ast.Call, name: str) -> None:
-        match node.args:
-            case [ast.Constant(value=str(code))] if not node.keywords:
-                self.embedded.append(_Embedded(code, binds=name == "exec" and node is self._statement_value))
-                return
-            case [_] | [_, ast.Constant(value=None), *_] | [ast.Starred(), *_]:
-                self.whole_namespace = True  # otherwise it is given a namespace of its own
-        for argument in [*node.args, *node.keywords]:
-            self.visit(argument)
-
-    def _magic(self, node: ast.Call, name: str, line: str = "", body: str | None = None) -> None:
-        options, arguments = _split_options(line)
-        self.whole_namespace |= name in _LISTS_NAMESPACE or (name == "run" and "i" in options)
-        if name not in _RUNS_IN_NAMESPACE | _RUNS_APART:
-            self.texts += [line, body or ""]
-            return
-        head = "" if name == "capture" else arguments
-        binds = name in _RUNS_IN_NAMESPACE and node is self._statement_value
-        self.embedded.append(_Embedded(head if body is None else f"{head}\n{body}", binds))
-
-    def _visit_body(self, body: Iterable[ast.AST]) -> None:
-        self._function_depth += 1
-        for node in body:
-            self.visit(node)
-        self._function_depth -= 1
-
-
-class _Sure(NamedTuple):
-    """Names that a statement surely reads, or binds by walrus, whatever its conditions turn out to be."""
-
-    reads: frozenset[str]
-    walrus: frozenset[str]
-
-    @classmethod
-    def of(cls, statement: ast.stmt) -> _Sure:
-        nodes = list(_evaluated(statement))
-        return cls(
-            frozenset(node.id for node in nodes if isinstance(node, ast.Name)),
-            frozenset(node.target.id for node in nodes if isinstance(node, ast.NamedExpr)),
-        )
-
-
-def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
-    pending = [node]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(_evaluated_children(node))
-
-
-def _evaluated_children(node: ast.AST) -> Iterable[ast.AST]:
-    match node:
-        case ast.IfExp() | ast.Assert():
-            return [node.test]
-        case ast.BoolOp():
-            return node.values[:1]
-        case ast.Compare():
-            return [node.left, node.comparators[0]]
-        case ast.NamedExpr():
-            return [node.value]
-        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-            return [node.generators[0].iter]
-        case ast.Lambda():
-            return [node.args]
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return [*node.decorator_list, node.args, *([node.returns] if node.returns else [])]
-        case ast.ClassDef():
-            return [*node.decorator_list, *node.bases, *node.keywords]
-    return ast.iter_child_nodes(node)
 
 
 def _names_bound_before_call(node: ast.stmt, where: _Where) -> frozenset[str]:
@@ -501,23 +355,6 @@ def _class_around(node: ast.stmt, body: _ClassBody) -> ast.ClassDef:
     declaration: list[ast.stmt] = [_located(ast.Global([*body.declared_global]))] if body.declared_global else []
     around.body = [*declaration, node]
     return around
-
-
-def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    match body:
-        case [ast.Expr(value=ast.Constant(value=str())), *rest]:
-            return rest
-    return body
-
-
-def _is_magic(parts: list[ast.expr]) -> bool:
-    """Name, line and body as IPython writes them."""
-    return 0 < len(parts) <= 3 and all(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in parts)
-
-
-def _split_options(line: str) -> tuple[str, str]:
-    end = len(match[0]) if (match := _LEADING_OPTIONS.match(line)) else 0
-    return line[:end], line[end:]
 
 
 def _located(node: _N) -> _N:
