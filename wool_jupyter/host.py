@@ -177,6 +177,11 @@ def has_ended(child_pid: int) -> bool:
     return os.waitid(os.P_PID, child_pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
+def has_children() -> bool:
+    """Of this process, also those that nobody waits for. False where the system does not say."""
+    return any(_read(task / "children").strip() for task in Path("/proc/self/task").glob("*"))
+
+
 def punch_hole(fd: int, offset: int, length: int) -> bool:
     """Give the pages of this range back; they read as zeros, the size stays. False where the system can't."""
     if sys.platform != "linux":

@@ -2,6 +2,8 @@
 
 # ruff: noqa: E501 (a case is a line)
 
+import os
+
 import pytest
 
 from tests.support.kernel import same, wool
@@ -331,3 +333,55 @@ def test_no_output_is_left_for_a_cell_that_has_ended(kernel):
         kernel.wool("for i in range(200): print(i)")
     kernel.ok("pass")
     assert [m["msg_type"] for m in kernel.strays if m["msg_type"] not in ("status", "execute_input")] == []
+
+
+def test_text_of_a_thread_that_outlives_its_cell_stands_under_that_cell(kernel):
+    first = kernel.begin(
+        wool("""
+            import builtins, threading
+            builtins.go = threading.Event()
+            def late():
+                builtins.go.wait()
+                print("late")
+            thread = threading.Thread(target=late, daemon=True)
+            thread.start()
+            del thread
+            print("first")
+        """)
+    )
+    assert first.result().stdout == "first\n"
+    second = kernel.wool("import builtins; builtins.go.set(); print('second')")
+    assert second.stdout == "second\n"
+    assert first.late_text(until="late\n") == "late\n"
+
+
+def test_text_of_a_child_that_outlives_its_cell_stands_under_that_cell(kernel, tmp_path):
+    fifo = tmp_path / "go"
+    os.mkfifo(fifo)
+    first = kernel.begin(
+        wool(f"""
+            import subprocess
+            subprocess.Popen("read line < {fifo}; echo late", shell=True)
+            print("first")
+        """)
+    )
+    assert "first" in first.result().stdout
+    fifo.write_text("go\n")
+    assert first.late_text(until="late\n") == "late\n"
+
+
+def test_late_text_that_a_worker_leaves_behind_is_not_lost(kernel):
+    first = kernel.begin(
+        wool("""
+            import builtins, os, threading
+            builtins.go = threading.Event()
+            def late():
+                builtins.go.wait()
+                print("last words", flush=True)
+                os._exit(3)
+            threading.Thread(target=late, daemon=True).start()
+        """)
+    )
+    first.result()
+    assert kernel.wool_error("import builtins, signal; builtins.go.set(); signal.pause()").ename == "WorkerDied"
+    assert first.late_text(until="last words\n") == "last words\n"

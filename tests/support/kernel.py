@@ -141,6 +141,20 @@ class Running:
         self._pump(lambda: self._idle and self._replied, timeout)
         return self._result
 
+    def late_text(self, until: str, timeout: float = TIMEOUT_S) -> str:
+        """What came for this cell while others ran or none did, up to `until`."""
+        deadline = monotonic() + timeout
+        while until not in (late := "".join(self._late_parts())):
+            if monotonic() > deadline:
+                raise AssertionError(f"not within {timeout:g} s; so far {late!r}")
+            self._kernel.strays += [message for _, message in self._kernel.messages()]
+        return late
+
+    def _late_parts(self) -> Iterable[str]:
+        for message in self._kernel.strays:
+            if message["msg_type"] == "stream" and message["parent_header"].get("msg_id") == self._message:
+                yield message["content"]["text"]
+
     def _pump(self, enough, timeout: float) -> None:
         deadline = monotonic() + timeout
         while not enough():

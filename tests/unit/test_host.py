@@ -158,3 +158,21 @@ def test_mount_type_reads_the_system_table():
 
 def test_free_bytes_are_counted(tmp_path):
     assert host.free_bytes(tmp_path) > 0
+
+
+@linux_only
+def test_children_of_any_thread_are_seen_until_they_are_reaped():
+    code = """
+import os, subprocess, threading
+from wool_jupyter import host
+print(host.has_children())
+started = []
+thread = threading.Thread(target=lambda: started.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE)))
+thread.start()
+thread.join()
+print(host.has_children())
+started[0].communicate()
+print(host.has_children())
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.split() == ["False", "True", "False"]

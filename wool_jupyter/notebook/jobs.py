@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from wool_jupyter.errors import CannotLoad, WoolError, WorkerDied
-from wool_jupyter.notebook import exchange, figures, tracebacks
+from wool_jupyter.notebook import exchange, figures, late_text, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.capture import analyze
 from wool_jupyter.notebook.interrupts import Interrupts
@@ -91,19 +91,22 @@ class _CellJob:
     ) -> _End | cells.Refused:
         with self._runtime.call_directories() as places:
             text = TextReader(places[0])
+            is_followed = False
             try:
                 request = self._request(body, source, shipment, places)
                 outcome, worker = self._run_on(pool, request, text, shipment.worker())
+                if isinstance(outcome, cells.Refused):
+                    return outcome
+                end = self._finish(outcome, shipment, worker)
+                if is_followed := outcome.goes_on:
+                    self._runtime.follow(text, worker, late_text.shows_under_this_cell(self._shell))
             finally:
-                text.close()
-            if isinstance(outcome, cells.Refused):
-                return outcome
-            end = self._finish(outcome, shipment, worker)
+                if not is_followed:
+                    text.close()
             self._runtime.handles.were_released(worker, request.release)
         if end.error is None and (outcome.interrupted or self._interrupts.unsent):
-            return _End(
-                None, KeyboardInterrupt()
-            )  # it came when the body had ended: Run All stops, and the names are there
+            # It came when the body had ended: Run All stops, and the names are there.
+            return _End(None, KeyboardInterrupt())
         return end
 
     def _workers(self) -> set[UUID]:

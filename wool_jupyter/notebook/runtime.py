@@ -11,12 +11,15 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
+from uuid import UUID
 
 from wool_jupyter.discovery import root
 from wool_jupyter.errors import NoUsableRoot, StartFailed, WoolError
 from wool_jupyter.notebook import logs, threads
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.handles import Handles
+from wool_jupyter.notebook.late_text import LateText, Show
+from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.nursery.sweep import sweep
 from wool_jupyter.pool.worker_pool import WorkerPool, WorkerSnapshot
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
@@ -36,6 +39,7 @@ class Runtime:
         self._directories: list[Path] = []
         self.failed_log: str | None = None  # what the last start wrote, if it failed: its files are gone
         self.handles = Handles()
+        self._late_text = LateText()
         self._calls = itertools.count(1)
         atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._disown)
@@ -94,6 +98,14 @@ class Runtime:
             self.bridge.abandon(outcome, WorkerPool.stop)
             self.failed_log = logs.text_of(log)
             raise
+
+    def follow(self, text: TextReader, worker: UUID, show: Show) -> None:
+        """What its threads and children print from now on."""
+        self.bridge.enter(self._late_text.follow(text, worker, show, alive=self._alive))
+
+    def _alive(self) -> set[UUID]:
+        pool = self.running
+        return set() if pool is None else {worker.uid for worker in pool.snapshot()}
 
     def workers(self) -> list[WorkerSnapshot]:
         """Oldest first; none without a pool."""

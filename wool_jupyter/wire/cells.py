@@ -87,6 +87,7 @@ class Outcome(_Event, frozen=True, tag="outcome"):
     ambient: dict[str, bytes]  # the `ambient.State` after the cell
     payload: bytes  # pickled list of IPython payloads (pager, set_next_input)
     error: str  # in words, for a kernel that can't load it; "" for none
+    goes_on: bool  # threads or children of the cell are still there, and may print
     interrupted: bool  # a SIGINT came when the body had ended
     bundle: Parcel | None  # pickled (data, metadata) of a last value that can't travel
 

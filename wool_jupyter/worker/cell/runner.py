@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad
 from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickling, standins
 from wool_jupyter.worker.cell import changes, outcome
@@ -105,6 +106,7 @@ class CellRunner:
             ambient=self._ambient,
             payload=pickle.dumps(end.payload),
             error="" if end.error is None else f"{type(end.error).__name__}: {end.error}",
+            goes_on=spool.has_threads() or host.has_children(),
             interrupted=self.gate.pending,
             bundle=bundle,
         )

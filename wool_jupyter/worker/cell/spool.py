@@ -43,6 +43,10 @@ class Spool:
         """A display of a thread that outlives its cell has no cell to go to."""
         self.emit = lambda _: None
 
+    def has_threads(self) -> bool:
+        """Beside the main thread."""
+        return any(getattr(thread, "_wool_spool", None) is self for thread in threading.enumerate())
+
     def next_name(self) -> str:
         """Of a file beside an event."""
         return f"shown-{next(self._serials)}"
