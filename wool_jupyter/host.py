@@ -179,7 +179,10 @@ def has_ended(child_pid: int) -> bool:
 
 def has_children() -> bool:
     """Of this process, also those that nobody waits for. False where the system does not say."""
-    return any(_read(task / "children").strip() for task in Path("/proc/self/task").glob("*"))
+    try:
+        return any(_read(task / "children").strip() for task in Path("/proc/self/task").iterdir())
+    except OSError:  # no /proc, or no descriptor left
+        return False
 
 
 def punch_hole(fd: int, offset: int, length: int) -> bool:

@@ -87,7 +87,6 @@ def test_help_about_the_magics_shows_examples(kernel):
         "%%wool --nonsense\npass",
         "%%wool -x 3\npass",
         "%%wool extra\npass",
-        "%wool",
         "%wool nonsense",
         "%wool start -n",
         "%wool start -n x",

@@ -135,3 +135,68 @@ def test_one_line_helps_with_what_people_type(kernel):
     assert "`%wool start -n N`" in kernel.run("%%wool -n 4\n1").stderr
     assert "%%wool" in kernel.run("%%wool?").payload[0]["data"]["text/plain"]
     assert "%%wool [" not in kernel.run("%wool?").payload[0]["data"]["text/plain"]
+
+
+LINKED = """
+class Node:
+    def __init__(self, value, next):
+        self.value, self.next = value, next
+head = None
+for i in range(2000):
+    head = Node(i, head)
+"""
+
+
+def test_a_long_chain_of_objects_comes_and_comes_back(kernel):
+    kernel.ok(LINKED)
+    kernel.wool("""
+        node = head
+        while node.next:
+            node = node.next
+        node.value = 'last'
+        other = head
+    """)
+    kernel.ok("length, at = 1, head\nwhile at.next: at, length = at.next, length + 1")
+    assert kernel.value("(length, at.value, other is head, node is at)") == (2000, "last", True, True)
+
+
+def test_a_change_of_what_only_a_raised_recursion_limit_can_pickle_comes_back(kernel):
+    kernel.ok("import sys; sys.setrecursionlimit(30_000)\nx = None\nfor _ in range(12_000): x = [x]")
+    assert kernel.wool("x.append(1); sys.getrecursionlimit()").value == "30000"
+    assert kernel.value("len(x)") == 2
+    kernel.wool("import sys; sys.setrecursionlimit(1_000)")
+    assert kernel.value("sys.getrecursionlimit()") == 1_000
+
+
+def test_results_that_can_not_be_loaded_are_the_error_of_the_cell(kernel):
+    """A cycle through a set, of objects whose hash needs what they hold: pickle's own limit."""
+    error = kernel.wool_error("""
+        class E:
+            def __init__(self, n): self.n, self.peers = n, set()
+            def __hash__(self): return self.n
+        a, b = E(1), E(2)
+        a.peers, b.peers = {b}, {a}
+    """)
+    assert error.ename == "CannotLoad"
+    assert error.evalue.startswith(
+        "The cell has run, and not all of its results can be loaded here: AttributeError: 'E' object has no"
+    )
+    assert kernel.value("E(3).n") == 3  # what came before is here
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    ["import pickle; pickle.dumps = None", "import gc; gc.isenabled = None"],
+)
+def test_a_worker_that_fails_by_a_fault_of_its_own_is_replaced(kernel, breaks):
+    kernel.ok("%wool restart -n 1")
+    error = kernel.wool_error(breaks)
+    assert error.ename == "CallFailed"
+    assert error.evalue.endswith("It is replaced, and what lived on it is gone")
+    assert kernel.wool("1 + 1").value == "2"
+
+
+def test_state_of_the_process_that_makes_no_sense_costs_no_result(kernel):
+    kernel.wool("import sys; sys.argv = None; z = 1")
+    assert kernel.value("z") == 1
+    assert kernel.wool("z + 1").value == "2"

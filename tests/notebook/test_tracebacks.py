@@ -77,6 +77,7 @@ class Notebook:
 @pytest.fixture
 def notebook(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # of whoever runs the suite; another one than ours is a warning
     # The shell puts itself in the place of these.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     for name in ("displayhook", "excepthook"):

@@ -39,6 +39,7 @@ def reset():
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close("all")
+        get_ipython().magics_manager.registry["ExecutionMagics"].default_runner = None  # `%run` would draw a figure
     get_ipython().reset(new_session=True)
 ''', vars(_module))
 del _module, os, sys, types

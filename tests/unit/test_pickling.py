@@ -403,12 +403,12 @@ def test_the_collector_rests_only_inside():
     import gc
 
     assert gc.isenabled()
-    with pickling.no_gc():
+    with pickling.unhindered():
         assert not gc.isenabled()
     assert gc.isenabled()
     gc.disable()
     try:
-        with pickling.no_gc():
+        with pickling.unhindered():
             pass
         assert not gc.isenabled()
     finally:

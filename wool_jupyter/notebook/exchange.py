@@ -12,7 +12,7 @@ from uuid import UUID
 
 from wool_jupyter.errors import CannotShip, KeptOnWorker
 from wool_jupyter.notebook.capture import Capture
-from wool_jupyter.wire import buffers, classes, culprits, patching, pickling, shell_names, standins, views
+from wool_jupyter.wire import buffers, classes, culprits, exceptions, patching, pickling, shell_names, standins, views
 from wool_jupyter.wire.cells import Names
 
 # Made anew by the worker's shell. The history is shipped when the cell names a part of it: Out may be large.
@@ -81,7 +81,7 @@ class Shipment:
         self._roots: list[tuple[Any, ...]] = []  # the memo knows them by id
         self._segments: list[tuple[str, int, int]] = []
         done: set[str] = set()
-        with pickling.no_gc():
+        with pickling.unhindered():
             while waiting := self._wanted() - done:
                 for name in sorted(waiting, key=self._weight):
                     self._dump(name)
@@ -188,6 +188,7 @@ class Arrived:
     value: Any = None
     error: BaseException | None = None
     lost: list[str] = field(default_factory=list)  # what could not be loaded here, and why, in words
+    cut_short: str = ""  # why all that followed is lost, in words
 
 
 _DEFINITIONS = (types.ModuleType, types.FunctionType, type)
@@ -231,7 +232,7 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
     stream, out_of_band = buffers.unpack(reply)
     unpickler = _HomeUnpickler(io.BytesIO(stream), iter(out_of_band), shipment)
     arrived = Arrived()
-    with pickling.no_gc():
+    with pickling.unhindered():
         while True:
             unpickler.missing = ""
             try:
@@ -239,7 +240,7 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
             except EOFError:
                 return arrived
             except Exception as error:  # noqa: BLE001 (a user's constructor, run here for the first time)
-                arrived.lost.append(f"results of the cell could not be loaded here: {type(error).__name__}: {error}")
+                arrived.cut_short = exceptions.in_words(error)
                 return arrived
             if unpickler.missing:
                 arrived.lost.append(f"`{name or kind}` could not be loaded here: {unpickler.missing}")
@@ -265,7 +266,7 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
     """Into the namespace; originals take over what has changed. Not to be interrupted: half of it would be worse than either.
     Returns what to tell the user."""
     namespace = shipment.namespace
-    with pickling.no_gc():
+    with pickling.unhindered():
         patch = patching.Patch(arrived.contents, shipment.originals if arrived.contents else {})
     for ident, rebound, gone in arrived.class_changes:
         classes.apply_differences(classes.class_by_id(ident), rebound, gone)

@@ -242,6 +242,11 @@ class _CellJob:
         error = arrived.error
         if error is None and outcome.error:
             error = RuntimeError(outcome.error)  # its class is not to be had here
+        if arrived.cut_short:
+            lost = f"The cell has run, and not all of its results can be loaded here: {arrived.cut_short}"
+            if error is None:
+                raise CannotLoad(lost)
+            _notice(lost)
         return _End(last_value, error)
 
     def _show_late(self) -> None:

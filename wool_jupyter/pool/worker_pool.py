@@ -314,9 +314,13 @@ class PoolCall:
         return self._call.ended
 
     async def step(self, answer: bytes | None = None) -> bytes | None:
-        """As `Call.step`; a `WorkerDied` says how it ended."""
+        """As `Call.step`; a `WorkerDied` says how it ended. A worker that fails at a call by a fault of its own is ended: whatever
+        broke it (descriptors that ran out, a patched module) would meet the next call."""
         try:
             return await self._call.step(answer)
+        except CallFailed as error:
+            await self._pool.kill(self.worker.uid)
+            raise CallFailed(f"{error}. It is replaced, and what lived on it is gone") from None
         except WorkerDied:
             await asyncio.wait({self._member.child.exited}, timeout=EXIT_REPORT_S)
             raise WorkerDied(_obituary(self._member)) from None

@@ -33,14 +33,16 @@ def here() -> State:
     for name, aspect in _ASPECTS.items():
         if not aspect.module or aspect.module in sys.modules:
             with contextlib.suppress(FileNotFoundError):  # the working directory is gone
-                state[name] = _pickled(aspect.read())
+                state[name] = _pickled(aspect)
     return state
 
 
-def _pickled(value: Any) -> bytes:
+def _pickled(aspect: _Aspect) -> bytes:
     try:
-        return pickling.dumps(value)
-    except Exception:  # noqa: BLE001 (whatever a user's object raises)
+        return pickling.dumps(aspect.read())
+    except FileNotFoundError:
+        raise
+    except Exception:  # noqa: BLE001 (whatever a user's object raises, or is: `sys.argv = None`)
         return b""
 
 
@@ -84,8 +86,11 @@ def _write_path(_before: list[str], after: list[str]) -> None:
     sys.path[:] = after
 
 
-def _write_argv(_before: list[str], after: list[str]) -> None:
-    sys.argv[:] = after
+def _write_argv(_before: list[str] | None, after: list[str]) -> None:
+    if isinstance(sys.argv, list):
+        sys.argv[:] = after
+    else:  # a cell had put something else in its place
+        sys.argv = after
 
 
 def _write_filters(_before: Any, after: list[Any]) -> None:
@@ -229,6 +234,7 @@ _ASPECTS = {
     "environment": _Aspect(lambda: dict(os.environ), _write_environment),
     "path": _Aspect(lambda: list(sys.path), _write_path),
     "argv": _Aspect(lambda: list(sys.argv), _write_argv),
+    "recursion limit": _Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after)),
     "warnings": _Aspect(lambda: list(warnings.filters), _write_filters),
     "logging": _Aspect(_read_logging, _write_logging),
     "shell": _Aspect(_read_shell, _write_shell, "IPython"),

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wool_jupyter.wire import pickling, rebuilding
+from wool_jupyter.wire import exceptions, pickling, rebuilding
 from wool_jupyter.wire.reduction import Reduction, can_refill, rebuilt, reduction_of, refill, set_state
 
 Contents = dict[str, tuple[list[int], list[Any]]]
@@ -100,7 +100,7 @@ class Patch:
             try:
                 replacement = getattr(self, f"_{kind}")(original, content)
             except Exception as error:  # noqa: BLE001 (a user's method: the others are to be brought up to date all the same)
-                self.failed[name] = f"{type(error).__name__}: {error}"
+                self.failed[name] = exceptions.in_words(error)
                 continue
             if replacement is not None:
                 self.replaced[id(original)] = original, replacement

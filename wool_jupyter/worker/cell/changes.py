@@ -18,7 +18,7 @@ from typing import Any
 import xxhash
 
 from wool_jupyter.errors import CannotLoad
-from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding, standins, views
+from wool_jupyter.wire import buffers, classes, exceptions, patching, pickling, rebuilding, standins, views
 from wool_jupyter.wire.cells import Names
 
 _SMALL_BYTES = 1 << 20  # up to here the baseline is dumped anew: exact where interning or set order make other bytes
@@ -72,12 +72,12 @@ class Arrival:
 
     def _load(self) -> dict[int, Any]:
         unpickler = pickle.Unpickler(io.BytesIO(self._stream), buffers=iter(self._buffers))
-        with pickling.no_gc():
+        with pickling.unhindered():
             for name, _, _ in self._names.segments:
                 try:
                     root = unpickler.load()
                 except Exception as error:
-                    reason = f"`{name}` could not be loaded on the worker: {type(error).__name__}: {error}"
+                    reason = f"`{name}` could not be loaded on the worker: {exceptions.in_words(error)}"
                     raise CannotLoad(reason, name) from error
                 self._roots.append(root)
                 self.values[name] = root[0]
@@ -112,11 +112,12 @@ class Arrival:
         """Indices of the changed inputs, and names of those that no longer pickle."""
         changed, stuck, seen = [], [], 0
         repickler = self._repickler()
-        with pickling.no_gc():
+        with pickling.unhindered():
             for k, (name, _, count) in enumerate(self._names.segments):
                 digests = self._digests[seen : seen + count]
                 seen += count
                 if self._before[k] is None:
+                    changed.append(k)  # its contents may travel even if it does not pickle as a whole
                     continue
                 try:
                     stream, out_of_band = repickler.dump(k)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from wool_jupyter import host
-from wool_jupyter.wire import buffers, pickling, shell_names, views
+from wool_jupyter.wire import buffers, exceptions, pickling, shell_names, views
 from wool_jupyter.wire.cells import PartKey
 from wool_jupyter.worker.cell.changes import Arrival
 
@@ -74,7 +74,7 @@ class _Parts:
                 return {}  # the classes are the kernel's own: they stay as they were
             case "error":
                 error = make()
-                told = f"{type(error).__name__}: {error} (it could not be sent itself: {failed.cause})"
+                told = f"{exceptions.in_words(error)} (it could not be sent itself: {failed.cause})"
                 self._makers[key] = partial(_itself, RuntimeError(told))
                 return {}
             case "name" | "value":
@@ -156,7 +156,7 @@ def _dump_with(
         bases=bases,
         view_bases=arrival.view_bases,
     )
-    with pickling.no_gc():
+    with pickling.unhindered():
         for key, make in parts:
             before = file.tell() + out_of_band.nbytes
             try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad
-from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickling, standins
+from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, exceptions, pickling, standins
 from wool_jupyter.worker.cell import changes, outcome
 from wool_jupyter.worker.cell.gate import Gate
 from wool_jupyter.worker.cell.local_modules import LocalModules
@@ -78,7 +78,7 @@ class CellRunner:
         before = self._ambient if self._ambient is not None else ambient.here()
         ambient.follow(request.ambient, before, libraries=False)
         self._modules.cell_begins()
-        with pickling.no_gc():
+        with pickling.unhindered():
             arrival = changes.Arrival(request.names)
         ambient.follow(request.ambient, before, process=False)
         return arrival
@@ -105,7 +105,7 @@ class CellRunner:
             kept=tuple(_keep(name, stays) for name, stays in reply.kept.items()),
             ambient=self._ambient,
             payload=pickle.dumps(end.payload),
-            error="" if end.error is None else f"{type(end.error).__name__}: {end.error}",
+            error="" if end.error is None else exceptions.in_words(end.error),
             goes_on=spool.has_threads() or host.has_children(),
             interrupted=self.gate.pending,
             bundle=bundle,
