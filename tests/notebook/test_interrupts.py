@@ -61,21 +61,22 @@ def has_pending_interrupt(pid):
     return any(int(mask, 16) >> (signal.SIGINT - 1) & 1 for mask in masks)
 
 
-def test_a_third_press_ends_the_worker_at_once(kernel):
-    kernel.ok("%wool restart")  # threads that an older worker has from other cells would take the signal
-    running = kernel.begin(wool(UNREACHABLE))
+def test_a_third_press_ends_the_worker_at_once(fresh_kernel):
+    """In a worker without numpy, one of whose threads would take the signal."""
+    fresh_kernel.ok("%wool start")
+    running = fresh_kernel.begin(wool(UNREACHABLE))
     pid = pid_of(running)
-    kernel.interrupt()
+    fresh_kernel.interrupt()
     wait_until(lambda: has_pending_interrupt(pid))  # presses that come together count as one
-    kernel.interrupt()
+    fresh_kernel.interrupt()
     running.wait_for("has not reached the cell")
-    kernel.interrupt()
+    fresh_kernel.interrupt()
     result = running.result()
     assert result.error.ename == "KeyboardInterrupt"
     assert "in a call that does not return" not in result.stderr
     assert "its worker was ended and is replaced" in result.stderr
     assert is_gone(pid)
-    assert kernel.wool("1 + 1").value == "2"
+    assert fresh_kernel.wool("1 + 1").value == "2"
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["masked", "stopped"])
@@ -126,3 +127,38 @@ def test_an_interrupt_at_any_moment_never_reaches_another_cell(kernel):
     assert kernel.value("untouched") == ["untouched"] * 120
     assert kernel.value("0 < ended < 120")
     assert kernel.wool("os.getpid()").value == pid
+
+
+def test_a_handler_of_a_cell_is_gone_with_the_cell(kernel):
+    kernel.ok("%wool restart -n 1")
+    kernel.wool("""
+        import signal
+        signal.signal(signal.SIGINT, lambda *_: print("old"))
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    """)
+    running = kernel.begin(wool("import os, time; print('busy', os.getpid(), flush=True)\ntime.sleep(600)"))
+    pid_of(running)
+    kernel.interrupt()
+    result = running.result()
+    assert (result.error.ename, result.stderr) == ("KeyboardInterrupt", "")
+    assert "old" not in result.stdout
+
+
+def test_results_that_never_end_are_given_up(kernel, tmp_path):
+    fifo = tmp_path / "packs"
+    os.mkfifo(fifo)
+    running = kernel.begin(
+        wool(f"""
+            import time
+            class Endless:
+                def __getstate__(self):
+                    open({str(fifo)!r}, "w").close()
+                    while True: time.sleep(1)
+            e = Endless()
+        """)
+    )
+    fifo.read_text()
+    kernel.interrupt()
+    result = running.result()
+    assert result.error.ename == "KeyboardInterrupt"
+    assert "its worker was ended and is replaced" in result.stderr

@@ -1,7 +1,9 @@
 """One test for each trap that somebody has stepped into."""
 
 import re
+import textwrap
 
+import numpy as np
 import pytest
 
 from tests.support.kernel import wool
@@ -200,3 +202,104 @@ def test_state_of_the_process_that_makes_no_sense_costs_no_result(kernel):
     kernel.wool("import sys; sys.argv = None; z = 1")
     assert kernel.value("z") == 1
     assert kernel.wool("z + 1").value == "2"
+
+
+READS_GLOBALS = {
+    "setstate": (
+        "import threading",
+        """
+        class C:
+            def __init__(self): self.n, self.lock = 0, threading.Lock()
+            def __getstate__(self): return {"n": self.n}
+            def __setstate__(self, state): self.__dict__.update(state); self.lock = threading.Lock()
+        """,
+    ),
+    "hash": (
+        "import math\nSEED = 5",
+        """
+        class C:
+            n = 0
+            def __hash__(self): return math.floor(SEED)
+            def __eq__(self, other): return isinstance(other, C) and self is other
+        """,
+    ),
+    "append": (
+        "SCALE = 2",
+        """
+        class C(list):
+            n = 0
+            def append(self, x): super().append(x * SCALE)
+            def extend(self, xs):
+                for x in xs: super().append(x if SCALE else 0)
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", READS_GLOBALS)
+def test_objects_whose_methods_read_the_notebook_are_loaded_after_what_they_read(kernel, kind):
+    reads, made = READS_GLOBALS[kind]
+    made = textwrap.dedent(made).strip()
+    kernel.ok(
+        f"{reads}\n{made}\na = C()\nheld = {{id(a): [a]}}; grouped = {{1: a}}\nkeys = {{a}} if C.__hash__ else [a]"
+    )
+    kernel.wool("a.n += 1; b = next(iter(keys)); b.n += 1")
+    assert kernel.value("(a.n, a is b, a in keys)") == (2, True, True)
+    kernel.reset()
+    kernel.wool(f"{reads}\n{made}\na = C()\nkeys = {{a}} if C.__hash__ else [a]; kept = [a]")
+    assert kernel.value("(a in keys, kept[0] is a)") == (True, True)
+
+
+def test_a_class_that_delegates_what_it_has_not_comes_and_comes_back(kernel):
+    kernel.ok("""
+        class W:
+            def __init__(self, d): self.d = d
+            def __getattr__(self, name): return getattr(self.d, name)
+        w = W([1])
+        also = w.d
+    """)
+    kernel.wool("w.n = 3; w.append(2); v = W({}); ")
+    assert kernel.value("(w.n, w.d, also is w.d, v.d)") == (3, [1, 2], True, {})
+
+
+def test_an_array_on_a_file_is_that_file_on_the_worker(kernel, tmp_path):
+    file = tmp_path / "data"
+    kernel.ok(
+        f"import numpy as np\nm = np.memmap({str(file)!r}, dtype='i4', mode='w+', shape=(10_000, 3))\npart = m[5_000:]"
+    )
+    kernel.wool("m[0] = 7; part[1] = 8; m.flush()")
+    kernel.ok("m[2] = 9; m.flush()")
+    written = np.fromfile(file, "i4").reshape(-1, 3)
+    assert (written[0].tolist(), written[2].tolist(), written[5_001].tolist()) == ([7] * 3, [9] * 3, [8] * 3)
+    kernel.ok(f"r = np.memmap({str(file)!r}, dtype='i4', mode='r')")
+    assert kernel.wool_error("r[0] = 1").ename == "ValueError"
+    kernel.wool(f"w = np.memmap({str(file)!r}, dtype='i4', mode='r+', offset=12)")
+    assert kernel.value("(type(w).__name__, int(w[3]), r.flags.writeable, len(w))") == ("memmap", 9, False, 29_997)
+
+
+def test_a_private_mapping_comes_back_changed(kernel, tmp_path):
+    file = tmp_path / "data"
+    file.write_bytes(bytes(400))
+    kernel.ok(f"import numpy as np\nm = np.memmap({str(file)!r}, dtype='i4', mode='c')\nv = np.asarray(m)")
+    kernel.wool("m[3] = 7")
+    assert kernel.value("(int(m[3]), int(v[3]))") == (7, 7)
+    assert file.read_bytes() == bytes(400)
+
+
+@pytest.mark.parametrize("make", ["np.matrix(base)", "np.ma.array(base, mask=base > 90, copy=False)", "base.view(Own)"])
+def test_arrays_of_other_classes_are_changed_where_they_lie(kernel, make):
+    kernel.ok(f"""
+        import numpy as np
+        class Own(np.ndarray): pass
+        base = np.arange(100).reshape(10, 10)
+        m = {make}
+        view = np.asarray(m)
+    """)
+    kernel.wool("m[0, 1] = 77")
+    assert kernel.value("(int(m[0, 1]), int(view[0, 1]), type(m).__name__)")[:2] == (77, 77)
+
+
+def test_arguments_of_an_exception_come_back(kernel):
+    kernel.ok("e = ValueError(1, [2])")
+    kernel.wool("e.args = (e.args[1], 3); e.args[0].append(4); e.note = 5")
+    assert kernel.value("(e.args, e.note)") == (([2, 4], 3), 5)

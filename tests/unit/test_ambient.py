@@ -164,4 +164,7 @@ ambient.follow({**here, "pandas options": pickling.dumps({})}, here)
 print({"numpy", "pandas", "matplotlib"} & sys.modules.keys(), sorted(here))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "set() ['argv', 'cwd', 'environment', 'logging', 'path', 'random', 'warnings']\n"
+    assert (
+        done.stdout
+        == "set() ['argv', 'cwd', 'environment', 'logging', 'path', 'random', 'recursion limit', 'warnings']\n"
+    )

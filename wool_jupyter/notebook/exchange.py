@@ -39,6 +39,7 @@ class Shipment:
         self._absent: dict[str, str] = {}  # soft names that stay -> what to say when they are used
         self._left_out: set[str] = set()  # names that stood in text only
         self._bases: views.Bases = {}  # of arrays that share memory, once a first pass has met them
+        self._needed: set[str] = set()  # names that a first pass has met
         self._attempt()
 
     def do_without(self, name: str) -> bool:
@@ -81,11 +82,17 @@ class Shipment:
         self._roots: list[tuple[Any, ...]] = []  # the memo knows them by id
         self._segments: list[tuple[str, int, int]] = []
         done: set[str] = set()
+        waves = 0
         with pickling.unhindered():
-            while waiting := self._wanted() - done:
-                for name in sorted(waiting, key=self._weight):
+            while waiting := (self._wanted() | self._needed) - done:
+                for name in sorted(waiting, key=self._order):
                     self._dump(name)
                 done |= waiting
+                waves += 1
+        if waves > 1 and self._pickler.described:
+            # A `__setstate__` or `__hash__` of the notebook may run while its objects are loaded, and read what came last.
+            self._needed = done
+            self._pack()
 
     def _named(self) -> set[str]:
         return {*self._capture.hard, *self._capture.soft, *self._capture.deletes, *self._pickler.names}
@@ -117,8 +124,12 @@ class Shipment:
                 raise KeptOnWorker(_lived(value))
         return set(gone)
 
+    def _order(self, name: str) -> tuple[int, int, str]:
+        """What the others may need first. Then small ones first: a failing dump of one throws away all before it."""
+        return pickling.load_order(self.namespace[name]), *self._weight(name)
+
     def _weight(self, name: str) -> tuple[int, str]:
-        """Small ones first: a failing dump of one throws away all before it. Nobody's own `__len__` is asked: it may compute."""
+        """Nobody's own `__len__` is asked: it may compute."""
         value = self.namespace[name]
         kind = type(value)
         if pickling.is_array(kind):
@@ -191,9 +202,6 @@ class Arrived:
     cut_short: str = ""  # why all that followed is lost, in words
 
 
-_DEFINITIONS = (types.ModuleType, types.FunctionType, type)
-
-
 class _Missing:
     """In place of a class or function that this process does not have: takes whatever it is made of."""
 
@@ -252,7 +260,7 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
                     arrived.class_changes = made
                 case "name":
                     arrived.names[name] = made
-                    if isinstance(made, _DEFINITIONS):  # a `__setstate__` of what follows may need them
+                    if pickling.load_order(made) < pickling.DATA:  # a `__setstate__` of what follows may need it
                         shipment.namespace[name] = made
                 case "apart":
                     arrived.apart = made

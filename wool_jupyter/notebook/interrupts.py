@@ -1,7 +1,7 @@
 """■ while a cell runs: counted instead of raised, and passed on to the worker.
 
-first ■    SIGINT to the worker, which says when it has seen it
-not seen for 10 s (a C call that does not return): the worker is ended
+first ■    SIGINT to the worker, which says when the cell has it
+not had for 10 s (a C call that does not return): the worker is ended
 second ■   says where the cell stands
 third ■    kills the worker
 """
@@ -33,7 +33,7 @@ class Interrupts:
         self._passed_on = 0
         self._first_s = 0.0  # time.monotonic()
         self._before: Any = None
-        self._seen = self._delivered = self._told = False
+        self._delivered = self._told = False
         self.ended = False  # the worker was ended because of it
 
     def __enter__(self) -> None:
@@ -52,8 +52,7 @@ class Interrupts:
         return self._presses > 0
 
     def saw(self, *, delivered: bool) -> None:
-        """The worker says that the signal has come, and whether the cell has it."""
-        self._seen = True
+        """The worker says that the signal has come. The cell does not have it yet while its inputs or results are on their way."""
         self._delivered = self._delivered or delivered
 
     @property
@@ -74,7 +73,7 @@ class Interrupts:
             else:
                 self.ended = True
                 target.kill()
-        if not self._passed_on or self._seen or self.ended:
+        if not self._passed_on or self._delivered or self.ended:
             return
         if self._waited_s() > INTERRUPT_GRACE_S:
             self.ended = True

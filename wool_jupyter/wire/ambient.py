@@ -83,14 +83,19 @@ def _write_environment(before: Mapping[str, str] | None, after: Mapping[str, str
 
 
 def _write_path(_before: list[str], after: list[str]) -> None:
-    sys.path[:] = after
+    sys.path = _refilled(sys.path, after)
+
+
+def _refilled(current: Any, after: list[str]) -> list[str]:
+    """The list that others may hold, unless a cell has put something else in its place."""
+    if not isinstance(current, list):
+        return after
+    current[:] = after
+    return current
 
 
 def _write_argv(_before: list[str] | None, after: list[str]) -> None:
-    if isinstance(sys.argv, list):
-        sys.argv[:] = after
-    else:  # a cell had put something else in its place
-        sys.argv = after
+    sys.argv = _refilled(sys.argv, after)
 
 
 def _write_filters(_before: Any, after: list[Any]) -> None:
@@ -174,7 +179,7 @@ def _read_shell() -> dict[str, Any]:
 
 def _write_shell(_before: Any, after: dict[str, Any]) -> None:
     options = dict(after)
-    _shell().config.InlineBackend.update(options.pop("InlineBackend"))
+    _shell().config.InlineBackend.update(options.pop("InlineBackend", {}))
     for name, value in options.items():
         setattr(_shell(), name, value)
 

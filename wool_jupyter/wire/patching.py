@@ -4,14 +4,13 @@ Said in bulk, by kind: `{kind: ([number, ...], [content, ...])}`. One record per
 A content is shallow and in a new container, for the pickler would turn the object itself into its number.
 """
 
-import copyreg
 import enum
 import pickle
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wool_jupyter.wire import exceptions, pickling, rebuilding
+from wool_jupyter.wire import exceptions, memmaps, pickling, rebuilding
 from wool_jupyter.wire.reduction import Reduction, can_refill, rebuilt, reduction_of, refill, set_state
 
 Contents = dict[str, tuple[list[int], list[Any]]]
@@ -30,12 +29,17 @@ CONTENT: dict[str, Callable[[Any], Any]] = {
     "set": set.copy,
     "bytearray": bytes,
     "instance": lambda o: dict(vars(o)),
+    "exception": lambda e: (e.args, dict(vars(e))),
     "array": pickling.Data,
     "frame": lambda f: f.copy(deep=False),
     "cell": rebuilding.cell_state,
     "function": lambda f: (f.__code__, rebuilding.function_state(f)),
     "reduced": reduction_of,
+    "mapped": lambda m: None if memmaps.place_of(m) else reduction_of(m),
 }
+
+
+WITH_STATE = ("instance", "exception", "reduced")
 
 
 def kind_of(t: type) -> str | None:
@@ -45,7 +49,7 @@ def kind_of(t: type) -> str | None:
     if issubclass(t, _WITHOUT_CONTENT):
         return None
     if issubclass(t, BaseException):
-        return "instance"
+        return "exception"
     if pickling.is_array(t):
         return "array"
     if pickling.is_frame(t):
@@ -54,29 +58,15 @@ def kind_of(t: type) -> str | None:
         return "cell"
     if t is types.FunctionType:
         return "function"
+    if memmaps.is_memmap(t):
+        return "mapped"
+    if pickling.is_its_dict(t):
+        return "instance"
     if not pickling.has_plain_reduction(t):
         return None
-    if _is_its_dict(t):
-        return "instance"
     if t.__module__ != "__main__" and t.__hash__ not in (None, object.__hash__):
         return None  # hashed by value: datetime, Decimal, Path ... are not changed, by convention
     return "reduced"
-
-
-_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
-
-
-class _Plain:
-    pass
-
-
-def _is_its_dict(t: type) -> bool:
-    """A Python class whose objects are nothing but their `__dict__`, pickled the default way."""
-    same_layout = t.__basicsize__ == _Plain.__basicsize__ and t.__itemsize__ == 0
-    slotted = any("__slots__" in vars(c) and vars(c)["__slots__"] for c in t.__mro__)
-    by_hook = t in copyreg.dispatch_table or t in pickling.NotebookPickler.dispatch_table
-    default = all(getattr(t, hook, None) is getattr(object, hook, None) for hook in _HOOKS)
-    return same_layout and not slotted and not by_hook and default
 
 
 class Patch:
@@ -95,7 +85,7 @@ class Patch:
             if type(originals[number]) is not pickle.PickleBuffer
         ]
         # Instances last: a `__dict__` may have a number of its own, whose content is out of date by now.
-        flat.sort(key=lambda entry: entry[0] in ("instance", "reduced"))
+        flat.sort(key=lambda entry: entry[0] in WITH_STATE)
         for kind, original, content, name in flat:
             try:
                 replacement = getattr(self, f"_{kind}")(original, content)
@@ -147,6 +137,14 @@ class Patch:
 
     def _instance(self, original: Any, state: dict[str, Any]) -> None:
         self._dict(vars(original), state)
+
+    def _exception(self, original: BaseException, content: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        args, state = content
+        original.args = tuple(map(self.current, args))
+        self._dict(vars(original), state)
+
+    def _mapped(self, original: Any, content: Reduction | None) -> Any:
+        return self._reduced(original, content)
 
     def _reduced(self, original: Any, content: Reduction | None) -> Any:
         if content is None:

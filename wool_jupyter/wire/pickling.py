@@ -7,6 +7,7 @@ unpickler's number the same objects the same way, so a number names an object on
 A failed `dump` spoils the memo: never go on with that pickler.
 """
 
+import copyreg
 import functools
 import gc
 import io
@@ -21,7 +22,7 @@ from typing import IO, Any
 
 import cloudpickle
 
-from wool_jupyter.wire import classes, code_names, exceptions, rebuilding, standins, views
+from wool_jupyter.wire import classes, code_names, exceptions, memmaps, rebuilding, standins, views
 
 PROTOCOL = 5
 _LEVELS = 10_000
@@ -158,6 +159,14 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.arrays.append(array)
         found = self.bases.get(id(array))
         return NotImplemented if found is None else views.as_view(array, *found)
+
+    def _memmap(self, array: Any) -> Any:
+        found = memmaps.place_of(array)
+        return NotImplemented if found is None else (memmaps.opened, found)
+
+    def _delegating(self, obj: Any) -> Any:
+        """The unpickler looks for a `__setstate__` on the empty object, where a `__getattr__` that reads attributes never ends."""
+        return rebuilding.NEW_OBJECT, (type(obj),), vars(obj), None, None, rebuilding.set_attributes
 
     def _take_over(self, inner: "NotebookPickler") -> None:
         for gathered in ("names", "text", "attributes", "files"):
@@ -308,7 +317,39 @@ def _reducer(t: type) -> Reducer | None:
         return lambda pickler, array: pickler._array(array)
     if t.__name__ == "NewType" and t.__module__ == "typing":
         return NotebookPickler._newtype
-    return _BY_TYPE.get(t)
+    if memmaps.is_memmap(t):
+        return NotebookPickler._memmap
+    if t in _BY_TYPE:
+        return _BY_TYPE[t]
+    return NotebookPickler._delegating if hasattr(t, "__getattr__") and is_its_dict(t) else None
+
+
+_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+
+
+class _Plain:
+    pass
+
+
+def is_its_dict(t: type) -> bool:
+    """A Python class whose objects are nothing but their `__dict__`, pickled the default way."""
+    same_layout = t.__basicsize__ == _Plain.__basicsize__ and t.__itemsize__ == 0
+    slotted = any("__slots__" in vars(c) and vars(c)["__slots__"] for c in t.__mro__)
+    by_hook = t in copyreg.dispatch_table or t in NotebookPickler.dispatch_table
+    default = all(getattr(t, hook, None) is getattr(object, hook, None) for hook in _HOOKS)
+    return same_layout and not slotted and not by_hook and default
+
+
+MODULES, DEFINITIONS, CONSTANTS, DATA = range(4)
+
+
+def load_order(obj: Any) -> int:
+    """Methods of a class run when its objects are loaded, and read modules, functions and constants of the notebook."""
+    if isinstance(obj, types.ModuleType):
+        return MODULES
+    if isinstance(obj, types.FunctionType | type):
+        return DEFINITIONS
+    return CONSTANTS if type(obj) in (int, float, complex, bool, str, bytes, type(None)) else DATA
 
 
 def has_plain_reduction(t: type) -> bool:

@@ -1,5 +1,6 @@
 """What a notebook pickle calls on the receiving side. These names stand in pickles: both sides must have them."""
 
+import copyreg
 import functools
 import io
 import marshal
@@ -9,6 +10,8 @@ import threading
 import types
 from collections.abc import Callable
 from typing import Any
+
+NEW_OBJECT = getattr(copyreg, "__newobj__")  # noqa: B009 (mangled otherwise)
 
 FunctionState = tuple[
     str, str, str, str | None, tuple[Any, ...] | None, dict[str, Any] | None, dict[str, Any], dict[str, Any]
@@ -115,3 +118,7 @@ def make_closed_file(cls: type, name: Any, encoding: str | None) -> Any:
 
 def make_lock(reentrant: bool) -> Any:
     return threading.RLock() if reentrant else threading.Lock()
+
+
+def set_attributes(obj: Any, state: dict[str, Any]) -> None:
+    vars(obj).update(state)

@@ -55,7 +55,8 @@ def _side_thread(lane: MainLane, runner: CellRunner, directory: str, uid: str) -
         loop.run_until_complete(_serve(lane, runner, directory, uid))
     except BaseException:  # noqa: BLE001 (said in the log before the process ends)
         traceback.print_exc(file=sys.__stderr__)
-    lane.close()  # it could not serve: the main thread must not wait for ever
+    finally:  # a cell may have broken even what prints
+        lane.close()  # it could not serve: the main thread must not wait for ever
 
 
 def main(uid: str, directory: str, nursery_pid: str) -> None:

@@ -49,7 +49,6 @@ class Arrival:
         self.values: dict[str, Any] = {}
         self._roots: list[Any] = []
         self._objects = self._load()
-        rebuilding.main_globals().update(self.values)  # before a `__reduce__` of the notebook runs, which reads them
         met = {type(o) for o in self._objects.values()}
         if met - _NO_STATE:
             _drop_temporaries(self._objects)
@@ -80,7 +79,7 @@ class Arrival:
                     reason = f"`{name}` could not be loaded on the worker: {exceptions.in_words(error)}"
                     raise CannotLoad(reason, name) from error
                 self._roots.append(root)
-                self.values[name] = root[0]
+                self.values[name] = rebuilding.main_globals()[name] = root[0]  # what follows may need it to be loaded
             return dict(unpickler.memo.copy())
 
     def _baseline(self, *, sets: bool) -> list[bytes | memoryview | None]:
@@ -159,7 +158,7 @@ class Arrival:
     def _parts_of_others(self) -> set[int]:
         """Dicts that are an object's `__dict__` or a copied function's globals here, and there belonged to the pickling alone:
         a `__setstate__` may keep the dict that it is given, cloudpickle makes one for each function that it copies."""
-        with_state = {t for t, kind in self._kinds.items() if kind in ("instance", "reduced")}
+        with_state = {t for t, kind in self._kinds.items() if kind in patching.WITH_STATE}
         parts = {id(o.__globals__) for o in self._objects.values() if isinstance(o, types.FunctionType)}
         parts.update(id(o.__dict__) for o in self._objects.values() if type(o) in with_state and hasattr(o, "__dict__"))
         return parts

@@ -26,8 +26,11 @@ class Gate:
 
     def install(self) -> None:
         signal.signal(signal.SIGINT, self._on_sigint)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
     def open(self) -> None:
+        """A handler or a mask of a cell lasts as long as the cell, as in a kernel."""
+        self.install()
         self.pending = self.cancelled = False
         self._depth = 0  # an interrupt may have hit `region` between its first two lines
         self._open = True

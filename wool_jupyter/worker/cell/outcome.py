@@ -4,7 +4,6 @@ A part is one `dump`, so that a failing one is known by name. What can't travel 
 """
 
 import io
-import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -48,10 +47,14 @@ class _Parts:
         self._arrival = arrival
         self._apart: list[str] = []
         self._makers: dict[PartKey, Callable[[], Any]] = {}
+        orders = {name: pickling.load_order(made) for name, made in bound.items()}
+        early = sorted((name for name in bound if orders[name] < pickling.DATA), key=orders.__getitem__)
+        for name in early:
+            self._makers["name", name] = partial(_itself, bound[name])
         for k in changed:
             self._makers["contents", arrival.name(k)] = partial(arrival.contents, k)
         self._makers["classes", ""] = arrival.class_changes
-        for name in sorted(bound, key=lambda name: _rank(bound[name])):
+        for name in (name for name in bound if orders[name] == pickling.DATA):
             self._makers["name", name] = partial(_itself, bound[name])
         if value is not None:
             self._makers["value", ""] = partial(_itself, value)
@@ -90,11 +93,6 @@ class _Parts:
         together = {each: self._arrival.values[each] for each in self._apart}
         self._makers["apart", ""] = partial(pickling.Apart, together)
         return {}
-
-
-def _rank(made: Any) -> int:
-    """Modules, then functions and classes: what the kernel needs to load the rest."""
-    return 0 if isinstance(made, types.ModuleType) else 1 if isinstance(made, types.FunctionType | type) else 2
 
 
 def _itself(made: Any) -> Any:
