@@ -286,6 +286,8 @@ class WorkerPool:
     async def stop(self) -> None:
         """Calls under way end with `WorkerDied`. Idempotent."""
         self._stopped = True
+        for member in self._members.values():
+            member.ended_by_us = member.ended_by_us or "as the pool was stopped"
         self._slots.fail(NoWorkersAvailable("the pool was stopped"))
         await self._tasks.close()
         await self._proxy.close()
