@@ -304,3 +304,11 @@ def test_arguments_of_an_exception_come_back(kernel):
     kernel.ok("e = ValueError(1, [2])")
     kernel.wool("e.args = (e.args[1], 3); e.args[0].append(4); e.note = 5")
     assert kernel.value("(e.args, e.note)") == (([2, 4], 3), 5)
+
+
+@pytest.mark.parametrize("left_on", ["settrace", "setprofile"])
+def test_a_tracer_that_a_cell_left_on_ends_with_it(kernel, left_on):
+    kernel.wool(f"import sys; seen = []; sys.{left_on}(lambda *event: seen.append(event[1]))\ndef f(): pass\nf()")
+    assert kernel.value("'call' in seen")
+    kernel.wool("seen.clear(); f()")
+    assert kernel.value("seen") == []

@@ -4,6 +4,7 @@ import contextvars
 import io
 import pickle
 import queue
+import sys
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -71,7 +72,11 @@ class CellRunner:
             nothing = changes.Arrival(cells.NO_NAMES)
             return self._outcome(request, spool, arrival=nothing, before=dict(namespace), end=CellEnd(error=error))
         before = dict(namespace)
+        tracers = sys.gettrace(), sys.getprofile()
         end = self._shell.run(lambda: setattr(spool, "body_ended", True))
+        # One that the cell left on would run while its own data is pickled.
+        sys.settrace(tracers[0])
+        sys.setprofile(tracers[1])
         return self._outcome(request, spool, arrival=arrival, before=before, end=end)
 
     def _arrive(self, request: cells.CellRequest) -> changes.Arrival:
