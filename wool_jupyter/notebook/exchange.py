@@ -82,15 +82,18 @@ class Shipment:
         self._roots: list[tuple[Any, ...]] = []  # the memo knows them by id
         self._segments: list[tuple[str, int, int]] = []
         done: set[str] = set()
-        waves = 0
+        has_data = too_late = False
         with pickling.unhindered():
             while waiting := (self._wanted() | self._needed) - done:
-                for name in sorted(waiting, key=self._order):
+                early = {name for name in waiting if pickling.load_order(self.namespace[name]) < pickling.DATA}
+                too_late |= bool(early) and has_data
+                has_data |= not early
+                batch = early or waiting
+                for name in sorted(batch, key=self._order):
                     self._dump(name)
-                done |= waiting
-                waves += 1
-        if waves > 1 and self._pickler.described:
-            # A `__setstate__` or `__hash__` of the notebook may run while its objects are loaded, and read what came last.
+                done |= batch
+        if too_late and self._pickler.described:
+            # A `__setstate__` or `__hash__` of the notebook may run while its objects are loaded, and read what came after them.
             self._needed = done
             self._pack()
 
@@ -112,6 +115,8 @@ class Shipment:
             }
         names = (named | (hinted - shell_names.HISTORY)) - _OWN
         found = {name for name in names if name in self.namespace and name not in self._left_out}
+        classes_of_them = {type(self.namespace[name]) for name in found}
+        found |= {cls.__name__ for cls in classes_of_them if self.namespace.get(cls.__name__) is cls} - self._left_out
         return found - self._gone(found, named)
 
     def _gone(self, names: set[str], named: Container[str]) -> set[str]:
