@@ -129,16 +129,16 @@ def test_an_interrupt_at_any_moment_never_reaches_another_cell(kernel):
     assert kernel.wool("os.getpid()").value == pid
 
 
-def test_a_handler_of_a_cell_is_gone_with_the_cell(kernel):
-    kernel.ok("%wool restart -n 1")
-    kernel.wool("""
+def test_a_handler_of_a_cell_is_gone_with_the_cell(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    fresh_kernel.wool("""
         import signal
         signal.signal(signal.SIGINT, lambda *_: print("old"))
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     """)
-    running = kernel.begin(wool("import os, time; print('busy', os.getpid(), flush=True)\ntime.sleep(600)"))
+    running = fresh_kernel.begin(wool("import os, time; print('busy', os.getpid(), flush=True)\ntime.sleep(600)"))
     pid_of(running)
-    kernel.interrupt()
+    fresh_kernel.interrupt()
     result = running.result()
     assert (result.error.ename, result.stderr) == ("KeyboardInterrupt", "")
     assert "old" not in result.stdout

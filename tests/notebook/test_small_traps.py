@@ -191,12 +191,12 @@ def test_results_that_can_not_be_loaded_are_the_error_of_the_cell(kernel):
     "breaks",
     ["import pickle; pickle.dumps = None", "import gc; gc.isenabled = None"],
 )
-def test_a_worker_that_fails_by_a_fault_of_its_own_is_replaced(kernel, breaks):
-    kernel.ok("%wool restart -n 1")
-    error = kernel.wool_error(breaks)
+def test_a_worker_that_fails_by_a_fault_of_its_own_is_replaced(fresh_kernel, breaks):
+    fresh_kernel.ok("%wool start -n 1")
+    error = fresh_kernel.wool_error(breaks)
     assert error.ename == "CallFailed"
     assert error.evalue.endswith("It is replaced, and what lived on it is gone")
-    assert kernel.wool("1 + 1").value == "2"
+    assert fresh_kernel.wool("1 + 1").value == "2"
 
 
 def test_state_of_the_process_that_makes_no_sense_costs_no_result(kernel):
