@@ -42,7 +42,7 @@ class CannotShip(WoolError):
 
 
 class CannotLoad(WoolError):
-    """A variable that was shipped can't be rebuilt on the worker. Nothing ran."""
+    """A variable that was shipped can't be rebuilt on the worker, and nothing ran. Or results can't be rebuilt here: it says so."""
 
     def __init__(self, message: str, name: str = "") -> None:
         super().__init__(message)
@@ -59,3 +59,12 @@ class StaysInKernel(WoolError):
 
 class NoRoom(WoolError):
     """The data of a call fits into no directory that the pool may use. Nothing ran."""
+
+
+def in_words(error: BaseException) -> str:
+    """On one line or more, for a message: no surrogates, and no matter what its `__str__` does."""
+    try:
+        text = str(error)
+    except Exception as failure:  # noqa: BLE001 (a user's method)
+        text = f"<its text can't be had: {type(failure).__name__}>"
+    return f"{type(error).__name__}: {text}".encode(errors="backslashreplace").decode()

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from uuid import UUID
 
-from wool_jupyter.errors import CannotShip, KeptOnWorker
+from wool_jupyter.errors import CannotShip, KeptOnWorker, in_words
 from wool_jupyter.notebook.capture import Capture
-from wool_jupyter.wire import buffers, classes, culprits, exceptions, patching, pickling, shell_names, standins, views
+from wool_jupyter.wire import buffers, classes, culprits, patching, pickling, shell_names, standins, views
 from wool_jupyter.wire.cells import Names
 
 # Made anew by the worker's shell. The history is shipped when the cell names a part of it: Out may be large.
@@ -253,7 +253,7 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
             except EOFError:
                 return arrived
             except Exception as error:  # noqa: BLE001 (a user's constructor, run here for the first time)
-                arrived.cut_short = exceptions.in_words(error)
+                arrived.cut_short = in_words(error)
                 return arrived
             if unpickler.missing:
                 arrived.lost.append(f"`{name or kind}` could not be loaded here: {unpickler.missing}")

@@ -46,10 +46,6 @@ def _pickled(aspect: _Aspect) -> bytes:
         return b""
 
 
-def left_out(state: State) -> list[str]:
-    return [name for name, value in state.items() if not value]
-
-
 def follow(wanted: State, before: State, *, process: bool = True, libraries: bool = True) -> None:
     """What differs between the two becomes so here. What neither changed stays as it is here.
 

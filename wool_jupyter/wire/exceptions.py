@@ -28,15 +28,6 @@ REPRS_MAX_S = 1.0
 _PACKAGE = str(Path(__file__).parent.parent) + "/"
 
 
-def in_words(error: BaseException) -> str:
-    """On one line or more, for a message: no surrogates, and no matter what its `__str__` does."""
-    try:
-        text = str(error)
-    except Exception as failure:  # noqa: BLE001 (a user's method)
-        text = f"<its text can't be had: {type(failure).__name__}>"
-    return f"{type(error).__name__}: {text}".encode(errors="backslashreplace").decode()
-
-
 class ReprOnly:
     """In place of an object that did not travel."""
 

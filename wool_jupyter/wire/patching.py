@@ -10,7 +10,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wool_jupyter.wire import exceptions, memmaps, pickling, rebuilding
+from wool_jupyter.errors import in_words
+from wool_jupyter.wire import memmaps, pickling, rebuilding
 from wool_jupyter.wire.reduction import Reduction, can_refill, rebuilt, reduction_of, refill, set_state
 
 Contents = dict[str, tuple[list[int], list[Any]]]
@@ -90,7 +91,7 @@ class Patch:
             try:
                 replacement = getattr(self, f"_{kind}")(original, content)
             except Exception as error:  # noqa: BLE001 (a user's method: the others are to be brought up to date all the same)
-                self.failed[name] = exceptions.in_words(error)
+                self.failed[name] = in_words(error)
                 continue
             if replacement is not None:
                 self.replaced[id(original)] = original, replacement

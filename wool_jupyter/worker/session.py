@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
-from wool_jupyter.errors import MessageTooLarge
+from wool_jupyter.errors import MessageTooLarge, in_words
 from wool_jupyter.wire import frames
 
 # A routine yields (value, whether it is the last one), and is sent the client's answers.
@@ -86,7 +86,7 @@ class Session:
         except StopAsyncIteration:
             return frames.Returned(number)
         except Exception as error:  # noqa: BLE001 (data for the client)
-            return frames.Failed(number, f"{type(error).__name__}: {error}")
+            return frames.Failed(number, in_words(error))
         return frames.Yielded(number, yielded, last)
 
     def _answer(self, number: int, call: _Call, step: "asyncio.Task[frames.Response]") -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 import xxhash
 
-from wool_jupyter.errors import CannotLoad
-from wool_jupyter.wire import buffers, classes, exceptions, patching, pickling, rebuilding, standins, views
+from wool_jupyter.errors import CannotLoad, in_words
+from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding, standins, views
 from wool_jupyter.wire.cells import Names
 
 _SMALL_BYTES = 1 << 20  # up to here the baseline is dumped anew: exact where interning or set order make other bytes
@@ -76,7 +76,7 @@ class Arrival:
                 try:
                     root = unpickler.load()
                 except Exception as error:
-                    reason = f"`{name}` could not be loaded on the worker: {exceptions.in_words(error)}"
+                    reason = f"`{name}` could not be loaded on the worker: {in_words(error)}"
                     raise CannotLoad(reason, name) from error
                 self._roots.append(root)
                 self.values[name] = rebuilding.main_globals()[name] = root[0]  # what follows may need it to be loaded

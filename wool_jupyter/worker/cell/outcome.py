@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from wool_jupyter import host
-from wool_jupyter.wire import buffers, exceptions, pickling, shell_names, views
+from wool_jupyter.errors import in_words
+from wool_jupyter.wire import buffers, pickling, shell_names, views
 from wool_jupyter.wire.cells import PartKey
 from wool_jupyter.worker.cell.changes import Arrival
 
@@ -77,7 +78,7 @@ class _Parts:
                 return {}  # the classes are the kernel's own: they stay as they were
             case "error":
                 error = make()
-                told = f"{exceptions.in_words(error)} (it could not be sent itself: {failed.cause})"
+                told = f"{in_words(error)} (it could not be sent itself: {failed.cause})"
                 self._makers[key] = partial(_itself, RuntimeError(told))
                 return {}
             case "name" | "value":

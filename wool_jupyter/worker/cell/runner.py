@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from wool_jupyter import host
-from wool_jupyter.errors import CannotLoad
-from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, exceptions, pickling, standins
+from wool_jupyter.errors import CannotLoad, in_words
+from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickling, standins
 from wool_jupyter.worker.cell import changes, outcome
 from wool_jupyter.worker.cell.gate import Gate
 from wool_jupyter.worker.cell.local_modules import LocalModules
@@ -110,7 +110,7 @@ class CellRunner:
             kept=tuple(_keep(name, stays) for name, stays in reply.kept.items()),
             ambient=self._ambient,
             payload=pickle.dumps(end.payload),
-            error="" if end.error is None else exceptions.in_words(end.error),
+            error="" if end.error is None else in_words(end.error),
             goes_on=spool.has_threads() or host.has_children(),
             interrupted=self.gate.pending,
             bundle=bundle,
