@@ -162,3 +162,26 @@ def test_results_that_never_end_are_given_up(kernel, tmp_path):
     result = running.result()
     assert result.error.ename == "KeyboardInterrupt"
     assert "its worker was ended and is replaced" in result.stderr
+
+
+PRESSES_DURING_AN_IMPORT = """
+import importlib.abc, os, signal, sys
+class Press(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "numpy.exceptions":  # after its core, which can be loaded once per process
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000): pass
+sys.meta_path.insert(0, Press())
+del Press
+"""
+
+
+@pytest.mark.parametrize("use", ["data = np.ones(3)", "np.random.seed(1); data = None"], ids=["inputs", "state"])
+def test_an_interrupt_while_a_library_is_imported_for_the_inputs_leaves_the_worker_whole(fresh_kernel, use):
+    fresh_kernel.ok("%wool start -n 1")
+    fresh_kernel.wool(PRESSES_DURING_AN_IMPORT)
+    fresh_kernel.ok(f"import numpy as np\n{use}")
+    assert fresh_kernel.wool_error("ran = data").ename == "KeyboardInterrupt"
+    assert not fresh_kernel.value("'ran' in globals()")
+    assert fresh_kernel.wool("data; import numpy as np; np.isnan(np.ones(2)).any()").value == "np.False_"

@@ -65,7 +65,7 @@ class CellRunner:
         self._shell.enter(request, module)
         changes.register_sources(pickle.loads(request.names.sources), self._shell.compile._filename_map)
         try:
-            arrival = self.gate.region(self._arrive, request)
+            arrival = self.gate.loading(self._arrive, request)
         except (CannotLoad, OSError) as error:
             return cells.Refused(self._lengths(spool), str(error), getattr(error, "name", ""))
         except KeyboardInterrupt as error:
