@@ -57,6 +57,10 @@ class StaysInKernel(WoolError):
     """The value stayed in the kernel. Make it inside the cell."""
 
 
+class NotBound(WoolError):
+    """The cell has run, and did not bind a variable that `-o` asks for. What it did bind is here."""
+
+
 class NoRoom(WoolError):
     """The data of a call fits into no directory that the pool may use. Nothing ran."""
 

@@ -5,8 +5,9 @@ import io
 import linecache
 import pickle
 import types
+from collections import ChainMap
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 from uuid import UUID
 
@@ -20,6 +21,28 @@ _OWN = shell_names.SHELL | shell_names.MODULE
 _LOADERS = frozenset({"load", "loads", "read_pickle", "Unpickler"})
 
 
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What the user says of the ways in and out, new name -> name; None: nothing."""
+
+    inputs: Mapping[str, str] | None = None  # the cell's name -> the notebook's: these alone go in, with what they need
+    outputs: Mapping[str, str] | None = None  # the notebook's name -> the cell's: these alone are bound
+
+    def homes(self, name: str) -> list[str]:
+        """Where the cell's `name` is bound in the notebook."""
+        return [home for home, source in (self.outputs or {}).items() if source == name] or [name]
+
+    def leaves_out(self, name: str | None) -> bool:
+        return self.inputs is not None and name not in self.inputs
+
+    @property
+    def results(self) -> tuple[str, ...] | None:
+        return None if self.outputs is None else tuple(dict.fromkeys(self.outputs.values()))
+
+
+AS_CAPTURED = Route()
+
+
 @dataclass
 class _DumpFailed(Exception):
     name: str
@@ -30,10 +53,28 @@ class Shipment:
     """Pickles on construction, on the calling thread. Remembers which object has which number, for the way home."""
 
     def __init__(
-        self, namespace: dict[str, Any], capture: Capture, *, workers: Callable[[], Container[UUID]] = lambda: ()
+        self,
+        namespace: dict[str, Any],
+        capture: Capture,
+        *,
+        route: Route = AS_CAPTURED,
+        workers: Callable[[], Container[UUID]] = lambda: (),
     ) -> None:
         """`workers`: those that live; asked only if the cell may read what is kept on one."""
         self.namespace = namespace
+        self.route = route
+        self._source: Mapping[str, Any] = namespace
+        if route.inputs is not None:
+            self._source = ChainMap({name: namespace[source] for name, source in route.inputs.items()}, namespace)
+            nothing: frozenset[str] = frozenset()
+            capture = replace(
+                capture,
+                hard=frozenset(route.inputs),
+                soft=nothing,
+                text=nothing,
+                deletes=nothing,
+                whole_namespace=False,
+            )
         self._capture = capture
         self._workers = workers
         self._absent: dict[str, str] = {}  # soft names that stay -> what to say when they are used
@@ -72,7 +113,7 @@ class Shipment:
             self._left_out.add(name)
 
     def _explain(self, name: str) -> str:
-        found = culprits.find(self.namespace[name], name)
+        found = culprits.find(self._source[name], name)
         return f"{found} stays in the kernel, it can't be shipped: {found.advice}"
 
     def _pack(self) -> None:
@@ -85,7 +126,7 @@ class Shipment:
         has_data = too_late = False
         with pickling.unhindered():
             while waiting := (self._wanted() | self._needed) - done:
-                early = {name for name in waiting if pickling.load_order(self.namespace[name]) < pickling.DATA}
+                early = {name for name in waiting if pickling.load_order(self._source[name]) < pickling.DATA}
                 too_late |= bool(early) and has_data
                 has_data |= not early
                 batch = early or waiting
@@ -104,24 +145,24 @@ class Shipment:
         pickler, capture, named = self._pickler, self._capture, self._named()
         hinted = capture.text | pickler.text
         if capture.whole_namespace or pickler.whole_namespace:
-            hinted |= self.namespace.keys()
+            hinted |= self._source.keys()
         if "__main__" in named | hinted | capture.binds:  # `__main__.x`
             hinted |= capture.attributes
         if capture.attributes & _LOADERS:  # an unpickler looks classes up by name
             hinted |= {
                 name
-                for name, value in self.namespace.items()
+                for name, value in self._source.items()
                 if isinstance(value, type | types.FunctionType) and value.__module__ == "__main__"
             }
         names = (named | (hinted - shell_names.HISTORY)) - _OWN
-        found = {name for name in names if name in self.namespace and name not in self._left_out}
-        classes_of_them = {type(self.namespace[name]) for name in found}
-        found |= {cls.__name__ for cls in classes_of_them if self.namespace.get(cls.__name__) is cls} - self._left_out
+        found = {name for name in names if name in self._source and name not in self._left_out}
+        classes_of_them = {type(self._source[name]) for name in found}
+        found |= {cls.__name__ for cls in classes_of_them if self._source.get(cls.__name__) is cls} - self._left_out
         return found - self._gone(found, named)
 
     def _gone(self, names: set[str], named: Container[str]) -> set[str]:
         """Values whose worker is gone: an error where the cell names one."""
-        kept = {name: self.namespace[name] for name in names if type(self.namespace[name]) is standins.Kept}
+        kept = {name: self._source[name] for name in names if type(self._source[name]) is standins.Kept}
         alive = self._workers() if kept else ()
         gone = {name: value for name, value in kept.items() if value.worker not in alive}
         for name, value in gone.items():
@@ -131,11 +172,11 @@ class Shipment:
 
     def _order(self, name: str) -> tuple[int, int, str]:
         """What the others may need first. Then small ones first: a failing dump of one throws away all before it."""
-        return pickling.load_order(self.namespace[name]), *self._weight(name)
+        return pickling.load_order(self._source[name]), *self._weight(name)
 
     def _weight(self, name: str) -> tuple[int, str]:
         """Nobody's own `__len__` is asked: it may compute."""
-        value = self.namespace[name]
+        value = self._source[name]
         kind = type(value)
         if pickling.is_array(kind):
             return int(value.nbytes), name
@@ -144,7 +185,7 @@ class Shipment:
         return (len(value) if kind in (list, dict, tuple, set, frozenset, str, bytes, bytearray) else 0), name
 
     def _dump(self, name: str) -> None:
-        value = self.namespace[name]
+        value = self._source[name]
         root = (value,)
         if name in self._absent:
             root = (standins.Absent(self._absent[name]),)
@@ -264,9 +305,10 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
                 case "classes":
                     arrived.class_changes = made
                 case "name":
-                    arrived.names[name] = made
+                    bound = dict.fromkeys(shipment.route.homes(name), made)
+                    arrived.names.update(bound)
                     if pickling.load_order(made) < pickling.DATA:  # a `__setstate__` of what follows may need it
-                        shipment.namespace[name] = made
+                        shipment.namespace.update(bound)
                 case "apart":
                     arrived.apart = made
                 case "value":

@@ -31,6 +31,7 @@ class CellRequest(msgspec.Struct, frozen=True):
     ambient: dict[str, bytes]  # an `ambient.State` that follows the kernel
     budget_bytes: int | None  # a result above this stays on the worker; None: a quarter of the free memory
     release: tuple[str, ...]  # keys of kept objects that nobody refers to any more
+    results: tuple[str, ...] | None  # the names that come back, whatever their size; None: all that the cell binds
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -83,6 +84,7 @@ class Outcome(_Event, frozen=True, tag="outcome"):
 
     reply: Parcel
     deleted: tuple[str, ...]
+    missing: tuple[str, ...]  # of the results asked for; then all that the cell has bound came back
     kept: tuple[KeptResult, ...]
     ambient: dict[str, bytes]  # the `ambient.State` after the cell
     payload: bytes  # pickled list of IPython payloads (pager, set_next_input)

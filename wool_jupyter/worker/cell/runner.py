@@ -99,7 +99,13 @@ class CellRunner:
     ) -> cells.Outcome:
         self._modules.cell_ended()
         reply = outcome.pack(
-            arrival, self._shell.user_ns, before, value=end.value, error=end.error, budget_bytes=request.budget_bytes
+            arrival,
+            self._shell.user_ns,
+            before,
+            value=end.value,
+            error=end.error,
+            budget_bytes=request.budget_bytes,
+            results=request.results,
         )
         bundle = self._pack(self._shell.display_formatter.format(end.value), spool) if "" in reply.kept else None
         self._ambient = ambient.here()
@@ -107,6 +113,7 @@ class CellRunner:
             at=self._lengths(spool),
             reply=buffers.pack(reply.stream, reply.buffers, places=request.places, name="reply"),
             deleted=tuple(reply.deleted),
+            missing=tuple(reply.missing),
             kept=tuple(_keep(name, stays) for name, stays in reply.kept.items()),
             ambient=self._ambient,
             payload=pickle.dumps(end.payload),
