@@ -37,6 +37,25 @@ def test_a_cell_that_works_on_for_twelve_seconds_after_an_interrupt_ends_well(ke
     assert kernel.value("saved")
 
 
+def test_a_cell_with_a_handler_of_its_own_stops_in_its_own_time(kernel):
+    """As training loops do, which end the epoch first. It is longer than the grace, and the cell does not see KeyboardInterrupt."""
+    body = """
+        import signal, time
+        stop = []
+        signal.signal(signal.SIGINT, lambda *_: stop.append(time.monotonic()))
+        print("busy", flush=True)
+        while not stop or time.monotonic() < stop[0] + 12:
+            time.sleep(0.1)
+        saved = len(stop)
+    """
+    running = kernel.begin(wool(body))
+    running.wait_for("busy")
+    kernel.interrupt()
+    result = running.result()
+    assert (result.status, result.stderr) == ("ok", "")
+    assert kernel.value("saved") == 1
+
+
 def test_a_second_press_says_where_the_cell_stands(kernel, tmp_path):
     gate = tmp_path / "gate"
     body = (

@@ -5,7 +5,9 @@ KeyboardInterrupt; between regions of a running cell, and while its inputs impor
 picks up; with no cell running it does nothing.
 """
 
+import asyncio
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -13,7 +15,7 @@ T = TypeVar("T")
 
 
 class Gate:
-    """Main thread only."""
+    """Main thread only, but for `watch`."""
 
     def __init__(self, seen: Callable[[bool], object] = lambda _: None) -> None:
         """`seen` is told of each signal that comes while a cell runs, in its handler, and whether the cell has it."""
@@ -22,12 +24,29 @@ class Gate:
         self.pending = False  # came where no exception is safe; the next region has it
         self._depth = 0
         self._loading = False
+        self._waker: socket.socket | None = None  # gets a byte for each signal
         self._cancel: Callable[[], object] | None = None
         self.cancelled = False  # the cell's task was cancelled: its CancelledError is a KeyboardInterrupt
 
     def install(self) -> None:
         signal.signal(signal.SIGINT, self._on_sigint)
+        if self._waker is not None:
+            signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Called once, on the thread of `loop`. It sees, from the next `open` on, the signals that go to a handler of the cell's
+        own, such as a training loop's that saves and stops: what that makes of them is its business."""
+        wakes, waker = socket.socketpair()
+        wakes.setblocking(False)
+        waker.setblocking(False)
+        loop.add_reader(wakes, self._look, wakes)
+        self._waker = waker
+
+    def _look(self, wakes: socket.socket) -> None:
+        came = signal.SIGINT in wakes.recv(1 << 12)
+        if came and self._open and signal.getsignal(signal.SIGINT) != self._on_sigint:
+            self._seen(True)
 
     def open(self) -> None:
         """A handler or a mask of a cell lasts as long as the cell, as in a kernel."""
