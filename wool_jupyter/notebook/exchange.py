@@ -18,6 +18,7 @@ from wool_jupyter.wire.cells import Names
 
 # Made anew by the worker's shell. The history is shipped when the cell names a part of it: Out may be large.
 _OWN = shell_names.SHELL | shell_names.MODULE
+_PARTS_LEFT = 20  # of all inputs: the search for each takes a pass over them
 _LOADERS = frozenset({"load", "loads", "read_pickle", "Unpickler"})
 
 
@@ -79,12 +80,16 @@ class Shipment:
         self._workers = workers
         self._absent: dict[str, str] = {}  # soft names that stay -> what to say when they are used
         self._left_out: set[str] = set()  # names that stood in text only
+        self._left_behind: dict[int, str] = {}  # ids of parts that stay -> what to say when they are used
+        self._incomplete: dict[str, str] = {}  # names that the cell surely reads -> why a part of them stays
         self._bases: views.Bases = {}  # of arrays that share memory, once a first pass has met them
         self._needed: set[str] = set()  # names that a first pass has met
         self._attempt()
 
     def do_without(self, name: str) -> bool:
         """After the worker could not load it: True if the cell did not name it, and now goes without."""
+        if name in self._incomplete:
+            raise CannotShip(self._incomplete[name])
         if not name or name in self._named():
             return False
         self._left_out.add(name)
@@ -104,21 +109,33 @@ class Shipment:
 
     def _without(self, failed: _DumpFailed) -> None:
         name = failed.name
-        text = self._explain(name)
-        if name in self._capture.hard:
-            raise CannotShip(text) from failed.cause
-        if name in self._pickler.names or name in self._capture.soft:
-            self._absent[name] = text
-        else:
+        is_read = name in self._pickler.names or name in self._capture.soft
+        if not is_read and name not in self._capture.hard:
             self._left_out.add(name)
+            return
+        trail = culprits.trail(self._source[name], name, left_behind=self._left_behind)
+        part = next((each for each in trail if not each.is_plain), trail[-1])
+        if part is not trail[0] and id(part.obj) not in self._left_behind and len(self._left_behind) < _PARTS_LEFT:
+            for itself in (each for each in self._capture.hard if self._source.get(each) is part.obj):
+                raise CannotShip(_stays(replace(part, path=itself))) from failed.cause
+            self._left_behind[id(part.obj)] = _stays(part)
+            if name in self._capture.hard:
+                self._incomplete.setdefault(name, _stays(part))
+        elif name in self._capture.hard:
+            raise CannotShip(_stays(trail[-1])) from failed.cause
+        else:
+            self._absent[name] = _stays(trail[-1])
 
-    def _explain(self, name: str) -> str:
-        found = culprits.find(self._source[name], name)
-        return f"{found} stays in the kernel, it can't be shipped: {found.advice}"
+    @property
+    def notices(self) -> list[str]:
+        """What to tell the user before the cell runs: parts of what it surely reads that are not there."""
+        return list(self._incomplete.values())
 
     def _pack(self) -> None:
         self._file, self._out_of_band = io.BytesIO(), buffers.OutOfBand()
-        self._pickler = pickling.NotebookPickler(self._file, self._out_of_band, bases=self._bases)
+        self._pickler = pickling.NotebookPickler(
+            self._file, self._out_of_band, bases=self._bases, left_behind=self._left_behind
+        )
         self._stood_for: dict[int, Any] = {}  # id of a stand-in -> what stayed
         self._roots: list[tuple[Any, ...]] = []  # the memo knows them by id
         self._segments: list[tuple[str, int, int]] = []
@@ -345,6 +362,10 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
     notices += arrived.lost
     notices += [f"`{name}` could not be brought up to date: {why}" for name, why in patch.failed.items()]
     return notices + [f"`{name}` ({type(new).__name__}) {_REPLACED}" for name, new in told.items()]
+
+
+def _stays(part: culprits.Culprit) -> str:
+    return f"{part} stays in the kernel, it can't be shipped: {part.advice}"
 
 
 _REPLACED = "was changed by the cell and is a new object now; other references keep the old one"

@@ -89,6 +89,8 @@ class _CellJob:
         source = prepare_source(self._shell, body)
         capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
         shipment = exchange.Shipment(self._shell.user_ns, capture, route=self._route, workers=self._workers)
+        for notice in shipment.notices:
+            _notice(notice)
         pool, _ = started_pool(self._runtime, self._settings)
         with self._interrupts:
             while isinstance(end := self._once(pool, body, source, shipment), cells.Refused):
