@@ -133,6 +133,7 @@ class _CellJob:
             transformed=source.source,
             filename=source.filename,
             number=source.number,
+            compiler_flags=self._shell.compile.flags,
             directory=places[0],
             places=places,
             names=shipment.names(places=places, cell_numbers=self._shell.compile._filename_map),
@@ -250,6 +251,7 @@ class _CellJob:
                 last_value = kept
                 kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)
         ambient.follow(outcome.ambient, self._ambient, process=False)
+        self._shell.compile.flags |= outcome.compiler_flags
         for payload in pickle.loads(outcome.payload):
             self._shell.payload_manager.write_payload(payload)
         self._show_late()

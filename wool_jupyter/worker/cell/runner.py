@@ -116,6 +116,7 @@ class CellRunner:
             missing=tuple(reply.missing),
             kept=tuple(_keep(name, stays) for name, stays in reply.kept.items()),
             ambient=self._ambient,
+            compiler_flags=self._shell.compile.flags,
             payload=pickle.dumps(end.payload),
             error="" if end.error is None else in_words(end.error),
             goes_on=spool.has_threads() or host.has_children(),
