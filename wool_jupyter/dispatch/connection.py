@@ -6,7 +6,8 @@ import itertools
 from typing import NamedTuple
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
-from wool_jupyter.errors import CallFailed, MessageTooLarge, NotReached, WoolError, WorkerDied, WorkerRefused
+from wool_jupyter.dispatch.call import Call
+from wool_jupyter.errors import MessageTooLarge, NotReached, WoolError, WorkerDied, WorkerRefused
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
@@ -144,60 +145,3 @@ class WorkerConnection:
 def _end_of(error: grpc.aio.AioRpcError) -> _End:
     end = _ENDS.get(error.code(), _BROKE)
     return end if end.words else end._replace(words=error.details() or "")
-
-
-class Call:
-    """A routine under way on one worker. One `step` at a time; `close`, idempotent, cancels what has not ended."""
-
-    def __init__(self, number: int, connection: WorkerConnection) -> None:
-        self.worker = connection.metadata
-        self.responses: asyncio.Queue[frames.Response | None] = asyncio.Queue()
-        self._number = number
-        self._connection = connection
-        self._first = True
-        self.ended = False
-
-    async def step(self, answer: bytes | None = None) -> bytes | None:
-        """The routine's next value, None at its end; `answer` goes to the routine. `ended` may be true with a last value.
-
-        `WorkerRefused` when the worker does not take the call, `CallFailed` when the routine itself fails, `WorkerDied` when the
-        connection breaks.
-        `MessageTooLarge` for an answer, which then was not given; or for a value, and the call has ended.
-        """
-        if self.ended:
-            return None
-        if not self._first:
-            self._connection.send(frames.Next(self._number) if answer is None else frames.Send(self._number, answer))
-        self._first = False
-        response = await self.responses.get()
-        while isinstance(response, frames.Ack):
-            response = await self.responses.get()
-        match response:
-            case frames.Yielded(_, value, last):
-                if last:
-                    self._end()
-                return value
-            case frames.Nack(_, reason):
-                self._end()
-                raise WorkerRefused(reason)
-            case frames.Failed(_, reason):
-                self._end()
-                raise CallFailed(f"the worker failed at this call: {reason}")
-            case frames.TooLarge(_, reason):
-                self._end()
-                raise MessageTooLarge(f"from the worker: {reason}")
-            case None:
-                self._end()
-                raise self._connection.failure()
-            case _:
-                self._end()
-                return None
-
-    def _end(self) -> None:
-        self.ended = True
-        self._connection.end(self._number)
-
-    def close(self) -> None:
-        if not self.ended:
-            self._connection.send(frames.Cancel(self._number))
-            self._end()

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from wool_jupyter.balance.context import LoadBalancerContext
 from wool_jupyter.balance.protocol import LoadBalancerLike, Task
-from wool_jupyter.dispatch.connection import Call, WorkerConnection
+from wool_jupyter.dispatch.call import Call
+from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import NotReached, NoWorkersAvailable
 from wool_jupyter.records import WorkerMetadata
 

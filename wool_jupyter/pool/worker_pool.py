@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 from wool_jupyter import host
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.balance.sticky import Sticky
-from wool_jupyter.dispatch.connection import Call
+from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import CallFailed, KeptOnWorker, NoWorkersAvailable, StartFailed, WorkerDied, WorkerRefused
 from wool_jupyter.nursery.client import Child, Nursery
