@@ -1,6 +1,7 @@
 import asyncio
 import io
 import sys
+from contextvars import ContextVar, copy_context
 
 import pytest
 
@@ -184,5 +185,79 @@ def test_a_process_without_stderr_reports_nowhere(monkeypatch):
         tasks.start(fails(), "failing")
         await settle()
         await tasks.close()
+
+    run(main())
+
+
+def test_an_outcome_is_raised_to_each_who_waits_for_it_and_not_reported():
+    async def main():
+        tasks, reports = recording()
+        task = tasks.start(fails(), "failing", awaited=True)
+        for _ in range(2):
+            with pytest.raises(LookupError):
+                await tasks.outcome_of(task)
+        assert reports == []
+
+    run(main())
+
+
+def test_a_failure_is_reported_if_who_waited_for_it_was_cancelled():
+    async def main():
+        tasks, reports = recording()
+        gate = asyncio.Event()
+
+        async def fails_later():
+            await gate.wait()
+            await fails()
+
+        waiting = asyncio.ensure_future(tasks.outcome_of(tasks.start(fails_later(), "failing", awaited=True)))
+        await settle()
+        waiting.cancel()
+        await settle()
+        assert waiting.cancelled()
+        assert tasks.running == 1
+        gate.set()
+        await settle()
+        assert reports == [("owner: failing", "LookupError('no such thing')")]
+
+    run(main())
+
+
+def test_wait_is_for_the_tasks_of_the_moment_and_not_for_who_waits():
+    async def main():
+        tasks, _ = recording()
+        first, later, seen = asyncio.Event(), asyncio.Event(), []
+
+        async def waits():
+            await tasks.wait()
+            seen.append("waited")
+            later.set()
+
+        tasks.start(first.wait(), "first")
+        tasks.start(waits(), "waiting")
+        await settle()
+        tasks.start(later.wait(), "later")
+        assert seen == []
+        first.set()
+        await settle()
+        assert seen == ["waited"]
+        assert tasks.running == 0
+
+    run(main())
+
+
+def test_a_task_runs_in_the_context_that_it_is_given():
+    variable = ContextVar("variable", default="outside")
+    context = copy_context()
+    context.run(variable.set, "given")
+
+    async def main():
+        tasks, _ = recording()
+
+        async def reads():
+            return variable.get()
+
+        assert await tasks.start(reads(), "given", awaited=True, context=context) == "given"
+        assert await tasks.start(reads(), "copied", awaited=True) == "outside"
 
     run(main())

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -30,12 +31,19 @@ class OwnedTasks:
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    def start(self, coroutine: Coroutine[Any, Any, T], name: str, *, awaited: bool = False) -> asyncio.Task[T]:
-        """`awaited`: the caller takes the outcome, so a failure is not reported here."""
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    def start(
+        self, coroutine: Coroutine[Any, Any, T], name: str, *, awaited: bool = False, context: Context | None = None
+    ) -> asyncio.Task[T]:
+        """`awaited`: the caller takes the outcome, so a failure is not reported here. Without a `context` it runs in a copy of the
+        caller's."""
         if self._closed:
             coroutine.close()
             raise RuntimeError(f"{self._owner} is closed")
-        task = asyncio.get_running_loop().create_task(coroutine, name=f"{self._owner}: {name}")
+        task = asyncio.get_running_loop().create_task(coroutine, name=f"{self._owner}: {name}", context=context)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         if not awaited:
@@ -45,6 +53,20 @@ class OwnedTasks:
     def _outcome(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._report(task.get_name(), error)
+
+    async def outcome_of(self, task: asyncio.Task[T]) -> T:
+        """Of a task started as `awaited`. A caller that is cancelled leaves it running, and then its failure is reported."""
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.add_done_callback(self._outcome)
+            raise
+        return task.result()
+
+    async def wait(self) -> None:
+        """Until the tasks that run now are over, however they end; not for the task that waits."""
+        if running := self._running - {asyncio.current_task()}:
+            await asyncio.wait(running)
 
     async def close(self) -> None:
         self._closed = True
