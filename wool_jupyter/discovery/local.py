@@ -70,8 +70,8 @@ class LocalDiscovery(BorrowedDiscovery):
     """A namespace of this user on this host: owned while it is entered (`async with`), and enterable once.
 
     Entering claims the namespace, sweeps what a killed owner left there, and removes every namespace under the same root whose
-    owner is dead. DiscoveryNamespaceInUse: it has an owner, in this process or another. NoUsableRoot: no directory can hold it. Leaving
-    removes all its files, as does the end of the process; after a SIGKILL the next owner does. A forked child owns nothing.
+    owner is dead. DiscoveryNamespaceInUse: it has an owner, in this process or another. NoUsableRoot: no directory can hold it.
+    Leaving removes all its files, as does the end of the process; after a SIGKILL the next owner does. A forked child owns nothing.
 
     `publisher`, `subscriber` and `subscribe` borrow, from whoever owns the namespace. Instances of one namespace are equal.
     """

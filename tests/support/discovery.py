@@ -1,0 +1,55 @@
+"""Workers to announce, events to count, and files that fail."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from wool_jupyter.discovery import claim, registry
+from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
+
+NEVER = threading.Event()
+
+
+def worker(number: int, **fields: Any) -> WorkerMetadata:
+    return WorkerMetadata(UUID(int=number), f"unix:/w{number}", number, "1", **fields)
+
+
+def shown(event: DiscoveryEvent) -> tuple[str, int]:
+    """Its kind and the worker's number."""
+    return event.type.removeprefix("worker-"), event.metadata.uid.int
+
+
+async def take(events: AsyncIterator[DiscoveryEvent], count: int) -> list[tuple[str, int]]:
+    return [shown(await anext(events)) for _ in range(count)]
+
+
+async def silent(step: "asyncio.Future[Any]", for_s: float) -> bool:
+    """Whether it stays pending that long: the only way to see that nothing comes."""
+    done, _ = await asyncio.wait({step}, timeout=for_s)
+    return not done
+
+
+def owned(namespace: Path, *, capacity: int = 8, block_size: int = 1024) -> claim.Claim:
+    """A claim with a generation that serves."""
+    claimed = claim.claim(namespace, give_up=NEVER)
+    assert claimed is not None
+    claimed.sweep()
+    claimed.stage(lambda at: registry.create(at, capacity=capacity, block_size=block_size))
+    return claimed
+
+
+def generation_of(namespace: Path) -> Path:
+    return namespace / (namespace / "current").readlink()
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def tree(path: Path) -> list[str]:
+    """What lies below, by relative path."""
+    return sorted(str(each.relative_to(path)) for each in path.rglob("*"))
