@@ -169,7 +169,8 @@ def test_a_lock_that_fails_is_reported_as_it_is(root, monkeypatch):
 
 @pytest.mark.case("REG-06")
 @pytest.mark.parametrize(
-    "operation", ["make_directory", "open_directory", "open_file", "write", "rename", "link", "lock", "listed", "status"]
+    "operation",
+    ["make_directory", "open_directory", "open_file", "write", "rename", "link", "lock", "listed", "status"],
 )
 @pytest.mark.parametrize("nth", range(6))
 def test_an_entry_that_fails_anywhere_leaves_nothing(root, monkeypatch, operation, nth):

@@ -40,7 +40,9 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("kind", FIELDS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("copied", [lambda e: type(e)(*e.args), lambda e: pickle.loads(pickle.dumps(e))], ids=["args", "pickle"])
+@pytest.mark.parametrize(
+    "copied", [lambda e: type(e)(*e.args), lambda e: pickle.loads(pickle.dumps(e))], ids=["args", "pickle"]
+)
 @given(data=st.data())
 def test_an_error_of_discovery_is_the_same_when_it_is_rebuilt(kind, copied, data):
     field, values = FIELDS[kind]

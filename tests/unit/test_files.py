@@ -31,7 +31,10 @@ def test_an_error_of_a_descriptor_names_the_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "write", full)
-    with pytest.raises(OSError, match=r"No space left on device: .*new"), files.opened(tmp_path / "new", files.CREATE) as fd:
+    with (
+        pytest.raises(OSError, match=r"No space left on device: .*new"),
+        files.opened(tmp_path / "new", files.CREATE) as fd,
+    ):
         files.write(fd, b"x")
 
 
