@@ -1,7 +1,6 @@
 """Workers to announce, events to count, and files that fail."""
 
 import asyncio
-import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -42,12 +41,19 @@ def owned(namespace: Path, *, capacity: int = 8, block_size: int = 1024) -> clai
     return claimed
 
 
+def kill(claimed: claim.Claim) -> None:
+    """What a SIGKILL of the owner leaves: the files, and no lock on the generation."""
+    lock, claimed._generation = claimed._generation, None
+    assert lock is not None
+    lock.release()
+
+
 def generation_of(namespace: Path) -> Path:
     return namespace / (namespace / "current").readlink()
 
 
 def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def tree(path: Path) -> list[str]:

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from tests.support.cancelling import CancelledAt
-from tests.support.discovery import descriptors, generation_of, owned, tree, worker
+from tests.support.discovery import descriptors, generation_of, kill, owned, tree, worker
 from tests.support.loops import run, settle
 from wool_jupyter.discovery import files, registry
 from wool_jupyter.discovery.publisher import LocalPublisher
@@ -183,7 +183,7 @@ def test_an_owner_that_lost_its_lock_is_dead_though_its_files_are_there(root):
         claimed = owned(root / "n")
         async with publisher(root) as into:
             await into.publish("worker-added", worker(1))
-            claimed._generation.release()
+            kill(claimed)
             for kind in ("added", "updated", "dropped"):
                 with pytest.raises(DiscoveryNamespaceNotFound):
                     await into.publish(f"worker-{kind}", worker(1))
@@ -206,7 +206,7 @@ def test_a_publish_is_no_success_if_the_owner_dies_meanwhile(root, monkeypatch):
             def dying(fd, data, offset=0):
                 write(fd, data, offset)
                 if len(data) == 8:  # the counter: everything is written
-                    claimed._generation.release()
+                    kill(claimed)
 
             monkeypatch.setattr(files, "write", dying)
             with pytest.raises(DiscoveryNamespaceNotFound):
@@ -393,7 +393,7 @@ def test_a_lock_that_is_held_elsewhere_is_waited_for_and_then_reported(root, own
         with (generation_of(root / "n") / "registry").open("rb") as elsewhere:
             fcntl.flock(elsewhere, fcntl.LOCK_EX)
             async with publisher(root, lock_timeout=0.05) as into:
-                with pytest.raises(TimeoutError, match="'n' was locked for 0.05 s"):
+                with pytest.raises(TimeoutError, match=r"'n' was locked for 0\.05 s"):
                     await into.publish("worker-added", worker(1))
             async with publisher(root, lock_timeout=None) as patient:
                 waiting = asyncio.ensure_future(patient.publish("worker-added", worker(1)))

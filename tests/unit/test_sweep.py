@@ -119,9 +119,10 @@ def test_descriptors_are_closed_when_warnings_are_errors(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "unlink", refusing)
     before = descriptors()
-    with warnings.catch_warnings(), pytest.raises(ResourceWarning):
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
-        sweep(tmp_path)
+        with pytest.raises(ResourceWarning):
+            sweep(tmp_path)
     assert descriptors() == before
 
 

@@ -16,7 +16,7 @@ from wool_jupyter.settings import COUNTER_POLL_S, LIVENESS_INTERVAL_S
 
 
 def _sharing(
-    cls: type,
+    _: type,
     namespace: str,
     *,
     poll_interval: float | None = None,
@@ -26,7 +26,7 @@ def _sharing(
     """What makes two subscriptions one feed. Checks the arguments: the subscriber itself is made much later."""
     checks.interval("poll_interval", poll_interval)
     checks.interval("liveness_interval_s", liveness_interval_s)
-    return cls, generation.checked(namespace), poll_interval, liveness_interval_s, root
+    return generation.checked(namespace), poll_interval, liveness_interval_s, root
 
 
 class LocalSubscriber(metaclass=SubscriberMeta, key=_sharing):
