@@ -32,6 +32,13 @@ async def silent(step: "asyncio.Future[Any]", for_s: float) -> bool:
     return not done
 
 
+async def stop(*steps: "asyncio.Future[Any]") -> None:
+    """Cancels them; over when it returns."""
+    for step in steps:
+        step.cancel()
+    await asyncio.wait(steps)
+
+
 def owned(namespace: Path, *, capacity: int = 8, block_size: int = 1024) -> claim.Claim:
     """A claim with a generation that serves."""
     claimed = claim.claim(namespace, give_up=NEVER)
