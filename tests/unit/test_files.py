@@ -9,7 +9,7 @@ from wool_jupyter.discovery import files
 
 FOLDER = Path(files.__file__).parent
 THEMSELVES = {"files.py", "root.py"}  # root.py is about whether files work at all
-PROCESS = {"getpid", "register_at_fork", "fsdecode"}
+PROCESS = {"getpid", "register_at_fork", "fsdecode", "fsencode"}
 
 
 def used_of_os(path):

@@ -295,7 +295,9 @@ def test_an_entry_that_fails_leaves_nothing(root, monkeypatch, step):
 
 def test_the_default_root_is_the_user_s(monkeypatch):
     base = Path(tempfile.mkdtemp(prefix="w", dir="/tmp"))  # short enough for a socket
-    monkeypatch.setattr(roots, "default_candidates", lambda environment: [base])  # and no other: a janitor would sweep it
+    monkeypatch.setattr(
+        roots, "default_candidates", lambda environment: [base]
+    )  # and no other: a janitor would sweep it
 
     async def main():
         name = f"test-{os.getpid()}"

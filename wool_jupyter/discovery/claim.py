@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from wool_jupyter.discovery import files, generation, locks
+from wool_jupyter.discovery import files, generation, locks, shortcut
 from wool_jupyter.discovery.locks import Lock
 from wool_jupyter.discovery.sweep import sweep_below
 from wool_jupyter.errors import DiscoveryNamespaceContended, DiscoveryNamespaceInUse
@@ -36,6 +36,7 @@ class Claim:
         self._namespace = namespace
         self._lock: Lock | None = lock  # None: spent
         self._generation: Lock | None = None
+        self._directory: Path | None = None
         self._pid = os.getpid()
         atexit.register(self.release)
 
@@ -57,7 +58,8 @@ class Claim:
         furnish(self._generation.fd)
         files.link(name, f"{generation.CURRENT}.{name}", at=above)
         files.rename(f"{generation.CURRENT}.{name}", generation.CURRENT, at=above)
-        return self._namespace / name
+        self._directory = self._namespace / name
+        return self._directory
 
     def release(self) -> None:
         """Ends the generation, then removes its files and the namespace's directory. What can't be removed is a ResourceWarning."""
@@ -67,6 +69,8 @@ class Claim:
             return
         try:
             self._end_generation()
+            if self._directory is not None:
+                shortcut.remove(self._directory)
             if files.names(self._namespace, lock.fd) and sweep_below(
                 lock.fd, str(self._namespace)
             ):  # else a successor's
@@ -152,7 +156,8 @@ def sweep_if_dead(namespace: Path, *, patience_s: float = 0) -> bool:
 
 
 def sweep_dead(root: Path, *, sparing: str = "") -> None:
-    """Removes every namespace under the root that nobody owns, but for that name. What can't be is a ResourceWarning."""
+    """Removes every namespace under the root that nobody owns, but for that name, and links to what is gone. What can't be removed
+    is a ResourceWarning."""
     fd = files.open_directory(root)
     try:
         for name in files.listed(fd):
@@ -167,6 +172,7 @@ def sweep_dead(root: Path, *, sparing: str = "") -> None:
                 )
     finally:
         files.close(fd)
+    shortcut.remove_dangling(root)
 
 
 def _attempt(namespace: Path) -> Claim | _Refusal:

@@ -96,6 +96,14 @@ def names(name: Name, fd: int, *, at: int | None = None) -> bool:
         return False
 
 
+def exists(name: Name, *, at: int | None = None) -> bool:
+    try:
+        status(name, at=at)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def is_directory(name: Name, *, at: int | None = None) -> bool:
     return stat.S_ISDIR(status(name, at=at).st_mode)
 

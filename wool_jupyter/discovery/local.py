@@ -12,7 +12,7 @@ from typing import Self
 from uuid import uuid4
 
 from wool_jupyter.aio.threads import run_to_end
-from wool_jupyter.discovery import checks, claim, generation, registry, root, watcher
+from wool_jupyter.discovery import checks, claim, generation, registry, root, shortcut, watcher
 from wool_jupyter.discovery.filtering import afilter
 from wool_jupyter.discovery.protocol import DiscoverySubscriberLike, Predicate
 from wool_jupyter.discovery.publisher import LocalPublisher
@@ -107,6 +107,7 @@ class LocalDiscovery(BorrowedDiscovery):
         self._may_enter = True
         self._claim: claim.Claim | None = None
         self._directory: Path | None = None
+        self._short_directory: Path | None = None
 
     @property
     def directory(self) -> Path:
@@ -114,6 +115,13 @@ class LocalDiscovery(BorrowedDiscovery):
         if self._directory is None:
             raise RuntimeError("this discovery is not entered")
         return self._directory
+
+    @property
+    def short_directory(self) -> Path:
+        """The same by a path that leaves room for a Unix socket's name."""
+        if self._short_directory is None:
+            raise RuntimeError("this discovery is not entered")
+        return self._short_directory
 
     async def __aenter__(self) -> Self:
         if not self._may_enter:
@@ -142,10 +150,11 @@ class LocalDiscovery(BorrowedDiscovery):
         self._claim.sweep()
         furnish = functools.partial(registry.create, capacity=self._capacity, block_size=self._block_size)
         self._directory = self._claim.stage(furnish)
+        self._short_directory = shortcut.shortened(self._directory)
         claim.sweep_dead(self._root, sparing=self._namespace)
 
     def _leave(self) -> None:
-        directory, self._directory = self._directory, None
+        directory, self._directory, self._short_directory = self._directory, None, None
         if self._claim is not None:
             self._claim.release()
         if directory is not None:
