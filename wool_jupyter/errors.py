@@ -13,17 +13,25 @@ class WoolError(Exception):
 class NoWorkersAvailable(WoolError):
     """No worker could be asked. Nothing ran: start workers, or try again."""
 
+    def __init__(self, message: str, failures: "dict[UUID, RpcError] | None" = None) -> None:
+        super().__init__(message)
+        self.failures = failures or {}  # why not, of those that were asked
 
-class NotReached(WoolError):
-    """This worker could not be asked. Nothing ran: ask another."""
+
+class RpcError(WoolError):
+    """A worker did not take the call. Nothing ran."""
+
+
+class NotReached(RpcError):
+    """This worker could not be asked now. Ask another, or it again."""
 
 
 class WorkerDied(WoolError):
     """The worker ended during the call. It may have run in part: look at its output before running it again."""
 
 
-class WorkerRefused(WoolError):
-    """The worker answered, and did not accept the call. Nothing ran."""
+class WorkerRefused(RpcError):
+    """The worker answered, and did not accept the call. To ask it again is of no use."""
 
 
 class MessageTooLarge(WoolError):

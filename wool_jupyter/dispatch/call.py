@@ -11,8 +11,6 @@ from wool_jupyter.wire import frames
 class Sender(Protocol):
     """Of frames to one worker."""
 
-    metadata: WorkerMetadata
-
     def send(self, frame: frames.Request) -> None:
         """`MessageTooLarge` for one that was not sent."""
         ...
@@ -22,20 +20,38 @@ class Sender(Protocol):
         ...
 
     def failure(self) -> WoolError:
-        """Why the connection has ended."""
+        """Why the connection has ended, for a call that may have begun."""
+        ...
+
+    def unreached(self) -> WoolError:
+        """Why the connection has ended, for a call that has not begun."""
         ...
 
 
 class Call:
     """A routine under way on one worker. One `step` at a time; `close`, idempotent, cancels what has not ended."""
 
-    def __init__(self, number: int, connection: Sender) -> None:
-        self.worker = connection.metadata
+    def __init__(self, number: int, connection: Sender, *, worker: WorkerMetadata, begun: bool) -> None:
+        """`begun`: its first step was sent with it, so that it may run by now. Otherwise it begins with the first `step`."""
+        self.worker = worker
         self.responses: asyncio.Queue[frames.Response | None] = asyncio.Queue()
         self._number = number
         self._connection = connection
-        self._first = True
+        self._next_is_sent = begun
         self.ended = False
+
+    async def accepted(self) -> None:
+        """Returns when the worker has taken a call that has not begun. `NotReached` when its connection ends first, `WorkerRefused`
+        when it does not take it: nothing has run, and the call has ended."""
+        match await self.responses.get():
+            case frames.Ack():
+                return
+            case frames.Nack(_, reason):
+                self._end()
+                raise WorkerRefused(reason)
+            case _:
+                self._end()
+                raise self._connection.unreached()
 
     async def step(self, answer: bytes | None = None) -> bytes | None:
         """The routine's next value, None at its end; `answer` goes to the routine. `ended` may be true with a last value.
@@ -46,9 +62,9 @@ class Call:
         """
         if self.ended:
             return None
-        if not self._first:
+        if not self._next_is_sent:
             self._connection.send(frames.Next(self._number) if answer is None else frames.Send(self._number, answer))
-        self._first = False
+        self._next_is_sent = False
         response = await self.responses.get()
         while isinstance(response, frames.Ack):
             response = await self.responses.get()
