@@ -163,6 +163,18 @@ def test_loops_share_nothing():
     assert len(raw.built) == 2
 
 
+def test_a_loop_takes_its_pool_with_it():
+    raw = subscriber_class()
+
+    async def main():
+        return [event async for event in raw("a", Replay([added(1)]))], weakref.ref(subscriber_pool())
+
+    events, pool = contextvars.copy_context().run(run, main())
+    assert events == [added(1)]
+    gc.collect()
+    assert pool() is None
+
+
 @pytest.mark.case("FAN-05")
 def test_an_iteration_gives_the_sources_event():
     async def main():
