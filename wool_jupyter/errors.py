@@ -1,4 +1,9 @@
-"""The whole error tree. A class says what the caller does next."""
+"""The whole error tree. A class says what the caller does next.
+
+Those of discovery have one field, alone in `args`, so that `type(error)(*error.args)` is the same error again, on the wire too.
+"""
+
+from uuid import UUID
 
 
 class WoolError(Exception):
@@ -8,17 +13,25 @@ class WoolError(Exception):
 class NoWorkersAvailable(WoolError):
     """No worker could be asked. Nothing ran: start workers, or try again."""
 
+    def __init__(self, message: str, failures: "dict[UUID, RpcError] | None" = None) -> None:
+        super().__init__(message)
+        self.failures = failures or {}  # why not, of those that were asked
 
-class NotReached(WoolError):
-    """This worker could not be asked. Nothing ran: ask another."""
+
+class RpcError(WoolError):
+    """A worker did not take the call. Nothing ran."""
+
+
+class NotReached(RpcError):
+    """This worker could not be asked now. Ask another, or it again."""
 
 
 class WorkerDied(WoolError):
     """The worker ended during the call. It may have run in part: look at its output before running it again."""
 
 
-class WorkerRefused(WoolError):
-    """The worker answered, and did not accept the call. Nothing ran."""
+class WorkerRefused(RpcError):
+    """The worker answered, and did not accept the call. To ask it again is of no use."""
 
 
 class MessageTooLarge(WoolError):
@@ -57,8 +70,83 @@ class StaysInKernel(WoolError):
     """The value stayed in the kernel. Make it inside the cell."""
 
 
+class NotBound(WoolError):
+    """The cell has run, and did not bind a variable that `-o` asks for. What it did bind is here."""
+
+
 class NoRoom(WoolError):
     """The data of a call fits into no directory that the pool may use. Nothing ran."""
+
+
+class DiscoveryNamespaceInUse(WoolError):
+    """Somebody holds the namespace. Wait until it is free, or take another name."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self.namespace = namespace
+
+    def __str__(self) -> str:
+        return f"the namespace {self.namespace!r} is held by somebody else"
+
+
+class DiscoveryNamespaceNotFound(WoolError):
+    """This binding to the namespace is over, or there was nothing to bind to. Bind anew once the namespace has an owner."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self.namespace = namespace
+
+    def __str__(self) -> str:
+        return f"the namespace {self.namespace!r} is not there to be read, or not any more: bind again once it has an owner"
+
+
+class DiscoveryNamespaceContended(WoolError):
+    """The namespace's directory was replaced at each attempt to claim it. Look who does that, or take another name."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self.namespace = namespace
+
+    def __str__(self) -> str:
+        return (
+            f"the directory of the namespace {self.namespace!r} was replaced each time that it was about to be claimed"
+        )
+
+
+class DiscoveryCapacityExhausted(WoolError):
+    """The registry is full. Try again when a worker has left, or enter the namespace with a larger capacity."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self.capacity = capacity
+
+    def __str__(self) -> str:
+        return f"all {self.capacity} places of the registry are taken: a larger capacity is set where the namespace is entered"
+
+
+class DiscoveryBlockExhausted(WoolError):
+    """A worker's record will never fit. Shorten its tags and extras, or enter the namespace with a larger block size."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size  # in bytes, of the record
+
+    def __str__(self) -> str:
+        return (
+            f"the worker's record of {self.size} bytes does not fit into one block: shorten its tags and extras; a larger "
+            "block size is set where the namespace is entered"
+        )
+
+
+class DiscoveryWorkerNotFound(WoolError):
+    """An update of a worker that is not registered. Add it first."""
+
+    def __init__(self, uid: UUID) -> None:
+        super().__init__(uid)
+        self.uid = uid
+
+    def __str__(self) -> str:
+        return f"the worker {self.uid} is not registered: add it before it is updated"
 
 
 def in_words(error: BaseException) -> str:

@@ -384,6 +384,8 @@ async def main(directory, mode):
         return
     await asyncio.Event().wait()
 
+# A shell starts background jobs with SIGINT ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 asyncio.run(main(*sys.argv[1:]))
 """
 

@@ -40,7 +40,11 @@ def reset():
     if pyplot is not None:
         pyplot.close("all")
         get_ipython().magics_manager.registry["ExecutionMagics"].default_runner = None  # `%run` would draw a figure
-    get_ipython().reset(new_session=True)
+    shell = get_ipython()
+    if "autoreload" in shell.magics_manager.magics["line"]:
+        shell.run_line_magic("autoreload", "0")
+    shell.compile.reset_compiler_flags()
+    shell.reset(new_session=True)
 ''', vars(_module))
 del _module, os, sys, types
 """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.sides import Side, run_cell, ship
-from wool_jupyter.errors import CannotLoad, CannotShip
+from wool_jupyter.errors import CannotLoad, CannotShip, StaysInKernel
 from wool_jupyter.wire.patching import Patch
 from wool_jupyter.worker.cell.changes import Arrival
 
@@ -222,9 +222,43 @@ def test_class_attributes_that_the_cell_changed_come_home(kernel, cell):
 
 
 def test_a_variable_that_cant_travel_is_named_with_its_path(kernel, cell):
-    kernel.run("x = {'k': [1, memoryview(b'')]}")
-    with pytest.raises(CannotShip, match=r"`x\['k'\]\[1\]` \(memoryview\)"):
+    kernel.run("x = memoryview(b'')")
+    with pytest.raises(CannotShip, match=r"`x` \(memoryview\) stays in the kernel"):
         cell("x")
+
+
+def test_a_part_that_cant_travel_stays_and_is_there_again_afterwards(kernel, cell):
+    kernel.run("view = memoryview(b'')\nx = {'k': [1, view], 'n': 1}\nalias = x['k']")
+    cell("x['n'] = 2; x['k'].insert(0, x['k'][1]); x['again'] = x['k'][0]")
+    assert kernel("x['n'], len(alias), alias[0] is view, alias[2] is view, x['again'] is view") == (
+        2,
+        3,
+        True,
+        True,
+        True,
+    )
+
+
+def test_a_part_that_stays_says_so_when_it_is_used(kernel, cell):
+    kernel.run("x = {'k': [1, memoryview(b'')]}")
+    with pytest.raises(StaysInKernel, match=r"`x\['k'\]\[1\]` \(memoryview\) stays in the kernel"):
+        cell("x['k'][1].tobytes()")
+
+
+def test_what_is_left_behind_can_still_not_be_read_under_a_name_of_its_own(kernel, cell):
+    kernel.run("x = [memoryview(b'')]\nz = x[0]")
+    with pytest.raises(CannotShip, match=r"`z` \(memoryview\)"):
+        cell("x, z")
+
+
+def test_a_library_s_object_is_never_taken_to_pieces(kernel, tmp_path):
+    """Without an inner part it would be broken in a way that nobody can explain. In a container it stays as a whole."""
+    kernel.run("import queue\nq = queue.Queue()\nq.item = memoryview(b'')\nconf = {'q': q, 'n': 1}")
+    with pytest.raises(CannotShip, match=r"`q\.item` \(memoryview\)"):
+        ship(kernel, "q", tmp_path)
+    shipment, _ = ship(kernel, "conf", tmp_path)
+    (notice,) = shipment.notices
+    assert notice.startswith("`conf['q']` (queue.Queue) stays in the kernel")
 
 
 def test_a_variable_that_cant_be_loaded_is_named(kernel, cell):

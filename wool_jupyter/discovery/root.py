@@ -5,7 +5,6 @@ import fcntl
 import hashlib
 import os
 import secrets
-import shutil
 import socket
 import stat
 import sys
@@ -101,6 +100,13 @@ def temporary_directories() -> list[Path]:
     return []
 
 
+def existing_roots(environment: Mapping[str, str] = os.environ) -> Iterator[Path]:
+    """This user's directories that are there and can be trusted, in the order of `choose_root`. Makes nothing."""
+    for candidate in default_candidates(environment):
+        with suppress(OSError):
+            yield _made_and_checked(candidate.resolve(strict=True), make=False)
+
+
 def root_under(base: Path, uid: int) -> Path:
     return base / f"wool-{uid}" / LAYOUT
 
@@ -108,40 +114,6 @@ def root_under(base: Path, uid: int) -> Path:
 def kernel_namespace(connection_file: str) -> str:
     """The same for each start of a kernel: its connection file keeps its path over restarts."""
     return "k" + hashlib.blake2b(os.fsencode(connection_file), digest_size=5).hexdigest()
-
-
-def new_pool_directory(root: Path, namespace: str) -> Path:
-    """A fresh generation in the namespace, with its token and its empty folders. The caller has it swept.
-
-    OSError leaves nothing.
-    """
-    for _ in range(100):
-        above = root / namespace
-        above.mkdir(mode=0o700, exist_ok=True)
-        directory = above / secrets.token_hex(5)
-        with suppress(
-            FileExistsError, FileNotFoundError
-        ):  # an earlier generation's sweep took the namespace in between
-            directory.mkdir(mode=0o700)
-            break
-    else:
-        raise NoUsableRoot(f"{above} vanishes as soon as it is made")
-    try:
-        _furnish(directory)
-    except OSError:
-        shutil.rmtree(directory, ignore_errors=True)
-        with suppress(OSError):
-            above.rmdir()
-        raise
-    return directory
-
-
-def _furnish(directory: Path) -> None:
-    for folder in layout.FOLDERS:
-        (directory / folder).mkdir(mode=0o700)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(layout.token(directory), flags, 0o600), "w", encoding="ascii") as token:
-        token.write(secrets.token_hex(32))
 
 
 def _refusal(base: Path, mounted: str | None, free: int, *, forced: bool) -> str | None:
@@ -160,17 +132,22 @@ def _refusal(base: Path, mounted: str | None, free: int, *, forced: bool) -> str
     return None
 
 
-def _made_and_checked(base: Path) -> Path:
+def _made_and_checked(base: Path, *, make: bool = True) -> Path:
     """By descriptor at each step: what is checked is what was opened, and no link is followed below `base`."""
     root = root_under(base, os.geteuid())
-    with _opened(str(base), _DIRECTORY) as above, _own(root.parent.name, above) as user, _own(root.name, user):
+    with (
+        _opened(str(base), _DIRECTORY) as above,
+        _own(root.parent.name, above, make=make) as user,
+        _own(root.name, user, make=make),
+    ):
         return root
 
 
 @contextmanager
-def _own(name: str, above: int) -> Iterator[int]:
-    with suppress(FileExistsError):
-        os.mkdir(name, 0o700, dir_fd=above)
+def _own(name: str, above: int, *, make: bool) -> Iterator[int]:
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=above)
     with _opened(name, _DIRECTORY | os.O_NOFOLLOW, above=above) as fd:
         status = os.fstat(fd)
         if status.st_uid != os.geteuid():

@@ -133,6 +133,14 @@ class _Construction(SharedSubscription):
             (cls, cls._sharing_key(cls, *args, **kwargs)), lambda: SubscriberMeta.build(cls, *args, **kwargs)
         )
 
+    def check(self) -> None:
+        """Raises what an iteration would raise at its start, if the class can tell without one: by a static method of that name,
+        which takes the arguments of the construction."""
+        cls, args, kwargs = self._construction
+        check = getattr(cls, "check", None)
+        if check is not None:
+            check(*args, **kwargs)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _construct, self._construction
 

@@ -102,10 +102,10 @@ def _pool(runtime: "Runtime | None", proc: Path) -> Iterator[tuple[str, str]]:
     if runtime is None or pool is None:
         yield "state", "no pool runs"
         return
-    yield "state", "lost: its nursery has ended" if pool.lost else f"runs, {pool.starting} workers on the way"
+    yield "state", "lost: its nursery has ended" if pool.crew.lost else f"runs, {pool.crew.starting} workers on the way"
     for place in runtime.places:
         yield "directory", f"{place}, {'there' if place.is_dir() else 'MISSING'}"
-    yield "nursery", f"pid {pool.nursery_pid}  {_process(pool.nursery_pid, proc)}"
+    yield "nursery", f"pid {pool.crew.nursery_pid}  {_process(pool.crew.nursery_pid, proc)}"
     for worker in runtime.workers():
         yield f"worker {worker.uid.hex[:8]}", f"{worker}  {_process(worker.pid, proc)}"
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from wool_jupyter.errors import CannotLoad, WoolError, WorkerDied
+from wool_jupyter.errors import CannotLoad, NotBound, WoolError, WorkerDied
 from wool_jupyter.notebook import exchange, figures, late_text, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.capture import analyze
@@ -37,11 +37,18 @@ T = TypeVar("T")
 POLL_S = 0.05  # between two looks at a running cell's text: reads as live
 
 
-def run_cell(shell: "InteractiveShell", runtime: Runtime, *, body: str, settings: PoolSettings) -> Any:
+def run_cell(
+    shell: "InteractiveShell",
+    runtime: Runtime,
+    *,
+    body: str,
+    settings: PoolSettings,
+    route: exchange.Route = exchange.AS_CAPTURED,
+) -> Any:
     """The value of the last expression. Raises what the cell raised, and shows it as a plain cell would."""
     __tracebackhide__ = True
     try:
-        end = _CellJob(shell, runtime, settings).run(body)
+        end = _CellJob(shell, runtime, settings, route).run(body)
     except WoolError as error:
         tracebacks.show_plainly(error)
         raise
@@ -58,7 +65,9 @@ def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[WorkerPool, 
     """Says so in one line if it was started just now."""
     pool, just_now = runtime.pool(settings)
     if just_now:
-        print(f"wool: started a pool of {pool.size} worker process{'es' if pool.size > 1 else ''} for this notebook")
+        print(
+            f"wool: started a pool of {pool.crew.size} worker process{'es' if pool.crew.size > 1 else ''} for this notebook"
+        )
     return pool, just_now
 
 
@@ -68,17 +77,22 @@ class _End(NamedTuple):
 
 
 class _CellJob:
-    def __init__(self, shell: "InteractiveShell", runtime: Runtime, settings: PoolSettings) -> None:
+    def __init__(
+        self, shell: "InteractiveShell", runtime: Runtime, settings: PoolSettings, route: exchange.Route
+    ) -> None:
         self._shell = shell
         self._runtime = runtime
         self._settings = settings
+        self._route = route
         self._interrupts = Interrupts()
         self._late: list[Callable[[], object]] = []
 
     def run(self, body: str) -> _End:
         source = prepare_source(self._shell, body)
         capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
-        shipment = exchange.Shipment(self._shell.user_ns, capture, workers=self._workers)
+        shipment = exchange.Shipment(self._shell.user_ns, capture, route=self._route, workers=self._workers)
+        for notice in shipment.notices:
+            _notice(notice)
         pool, _ = started_pool(self._runtime, self._settings)
         with self._interrupts:
             while isinstance(end := self._once(pool, body, source, shipment), cells.Refused):
@@ -121,12 +135,14 @@ class _CellJob:
             transformed=source.source,
             filename=source.filename,
             number=source.number,
+            compiler_flags=self._shell.compile.flags,
             directory=places[0],
             places=places,
             names=shipment.names(places=places, cell_numbers=self._shell.compile._filename_map),
             ambient=self._ambient,
             budget_bytes=self._settings.result_budget_bytes,
             release=self._runtime.handles.released(),
+            results=self._route.results,
         )
 
     def _run_on(
@@ -230,18 +246,27 @@ class _CellJob:
                 handles[result.key] = self._runtime.handles.make(result, worker, cell=self._number)
             kept = handles[result.key]
             if result.name:
-                shipment.namespace[result.name] = kept
-                _notice(f"{result.why}: it stays on its worker, where %%wool cells that read `{result.name}` will run")
+                homes = self._route.homes(result.name)
+                shipment.namespace.update(dict.fromkeys(homes, kept))
+                _notice(f"{result.why}: it stays on its worker, where %%wool cells that read `{homes[0]}` will run")
             else:
                 last_value = kept
                 kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)
         ambient.follow(outcome.ambient, self._ambient, process=False)
+        self._shell.compile.flags |= outcome.compiler_flags
         for payload in pickle.loads(outcome.payload):
             self._shell.payload_manager.write_payload(payload)
         self._show_late()
         error = arrived.error
         if error is None and outcome.error:
             error = RuntimeError(outcome.error)  # its class is not to be had here
+        if error is None and outcome.missing:
+            missing = ", ".join(f"`{name}`" for name in outcome.missing)
+            raise NotBound(
+                f"The cell has run, and has not bound {missing}, which -o asks for: all that it bound is here"
+            )
+        if isinstance(error, NameError) and self._route.leaves_out(error.name) and error.name in shipment.namespace:
+            _notice(f"`{error.name}` is a variable of the notebook, and -i leaves it out")
         if arrived.cut_short:
             lost = f"The cell has run, and not all of its results can be loaded here: {arrived.cut_short}"
             if error is None:
@@ -270,13 +295,13 @@ class _Running:
         self._bridge, self._pool, self._worker = bridge, pool, worker
 
     def interrupt(self) -> None:
-        self._bridge.enter(self._pool.interrupt(self._worker)).result()
+        self._bridge.enter(self._pool.crew.interrupt(self._worker)).result()
 
     def end(self) -> None:
-        self._bridge.enter(self._pool.end(self._worker)).result()
+        self._bridge.enter(self._pool.crew.end(self._worker)).result()
 
     def kill(self) -> None:
-        self._bridge.enter(self._pool.kill(self._worker)).result()
+        self._bridge.enter(self._pool.crew.kill(self._worker)).result()
 
 
 def _loaded(parcel: buffers.Parcel) -> Any:

@@ -25,12 +25,14 @@ class CellRequest(msgspec.Struct, frozen=True):
     transformed: str  # Python, padded to the lines that the user sees
     filename: str
     number: int  # In[number]
+    compiler_flags: int  # a `__future__` import holds for the cells that follow
     directory: str  # the call's: its text goes here
     places: tuple[str, ...]  # for large buffers, in order of preference
     names: Names
     ambient: dict[str, bytes]  # an `ambient.State` that follows the kernel
     budget_bytes: int | None  # a result above this stays on the worker; None: a quarter of the free memory
     release: tuple[str, ...]  # keys of kept objects that nobody refers to any more
+    results: tuple[str, ...] | None  # the names that come back, whatever their size; None: all that the cell binds
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -83,8 +85,10 @@ class Outcome(_Event, frozen=True, tag="outcome"):
 
     reply: Parcel
     deleted: tuple[str, ...]
+    missing: tuple[str, ...]  # of the results asked for; then all that the cell has bound came back
     kept: tuple[KeptResult, ...]
     ambient: dict[str, bytes]  # the `ambient.State` after the cell
+    compiler_flags: int
     payload: bytes  # pickled list of IPython payloads (pager, set_next_input)
     error: str  # in words, for a kernel that can't load it; "" for none
     goes_on: bool  # threads or children of the cell are still there, and may print

@@ -34,7 +34,8 @@ Reducer = Callable[["NotebookPickler", Any], Any]
 class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Gathers what the pickled functions need beyond themselves, for whoever fills the receiver's `__main__`.
 
-    `known_classes` are ids that the receiver has: referred to, never described.
+    `known_classes` are ids that the receiver has: referred to, never described. `left_behind` says by id which objects go as
+    stand-ins, and what these say when they are used.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         *,
         known_classes: Container[str] = (),
         bases: views.Bases | None = None,
+        left_behind: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(file, PROTOCOL, buffer_callback)
         self.bases = bases or {}
+        self.left_behind = left_behind
         self.arrays: list[Any] = []
         self.known_classes = known_classes
         self.names: set[str] = set()  # global names that the functions read
@@ -60,6 +63,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._reducers: dict[type, Reducer | None] = {}  # not a cache of the process: it would hold notebook classes
 
     def reducer_override(self, obj: Any) -> Any:
+        if self.left_behind and id(obj) in self.left_behind:
+            return standins.Absent, (self.left_behind[id(obj)],)
         t = type(obj)
         try:
             reducer = self._reducers[t]
@@ -70,7 +75,10 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def pickles(self, obj: Any) -> bool:
         """Tried with another pickler, because a failure spoils the memo."""
         try:
-            NotebookPickler(io.BytesIO(), lambda _: None, known_classes=self.known_classes).dump(obj)
+            tried = NotebookPickler(
+                io.BytesIO(), lambda _: None, known_classes=self.known_classes, left_behind=self.left_behind
+            )
+            tried.dump(obj)
         except Exception:  # noqa: BLE001 (whatever a user's __reduce__ raises)
             return False
         return True
@@ -150,7 +158,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _frame(self, frame: Any) -> Any:
         """A leaf: arrays inside a pandas object are no objects of the notebook, and must get no number of their own."""
         inner_file, buffers = io.BytesIO(), []  # type: ignore[var-annotated]
-        inner = _LeafPickler(inner_file, buffers.append, known_classes=self.known_classes)
+        inner = _LeafPickler(inner_file, buffers.append, known_classes=self.known_classes, left_behind=self.left_behind)
         inner.dump(frame)
         self._take_over(inner)
         return _load_leaf, (inner_file.getvalue(), *buffers)
@@ -313,6 +321,8 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._exception
     if is_frame(t):
         return NotebookPickler._frame
+    if "__wool_reduce__" in vars(t):  # what travels with calls, and is not to be stored
+        return lambda _, obj: obj.__wool_reduce__()
     if is_array(t):
         return lambda pickler, array: pickler._array(array)
     if t.__name__ == "NewType" and t.__module__ == "typing":

@@ -38,6 +38,7 @@ _Task = asyncio.Task
 
 
 async def _serve(lane: MainLane, runner: CellRunner, directory: str, uid: str) -> None:
+    runner.gate.watch(asyncio.get_running_loop())
     service = WorkerService({"cell": cell_routine(lane, runner)}, token=read_token(directory))
     address = f"unix:{layout.socket(Path(directory), uid)}"
     await service.start(address)

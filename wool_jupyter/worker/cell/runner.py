@@ -65,7 +65,7 @@ class CellRunner:
         self._shell.enter(request, module)
         changes.register_sources(pickle.loads(request.names.sources), self._shell.compile._filename_map)
         try:
-            arrival = self.gate.region(self._arrive, request)
+            arrival = self.gate.loading(self._arrive, request)
         except (CannotLoad, OSError) as error:
             return cells.Refused(self._lengths(spool), str(error), getattr(error, "name", ""))
         except KeyboardInterrupt as error:
@@ -99,7 +99,13 @@ class CellRunner:
     ) -> cells.Outcome:
         self._modules.cell_ended()
         reply = outcome.pack(
-            arrival, self._shell.user_ns, before, value=end.value, error=end.error, budget_bytes=request.budget_bytes
+            arrival,
+            self._shell.user_ns,
+            before,
+            value=end.value,
+            error=end.error,
+            budget_bytes=request.budget_bytes,
+            results=request.results,
         )
         bundle = self._pack(self._shell.display_formatter.format(end.value), spool) if "" in reply.kept else None
         self._ambient = ambient.here()
@@ -107,8 +113,10 @@ class CellRunner:
             at=self._lengths(spool),
             reply=buffers.pack(reply.stream, reply.buffers, places=request.places, name="reply"),
             deleted=tuple(reply.deleted),
+            missing=tuple(reply.missing),
             kept=tuple(_keep(name, stays) for name, stays in reply.kept.items()),
             ambient=self._ambient,
+            compiler_flags=self._shell.compile.flags,
             payload=pickle.dumps(end.payload),
             error="" if end.error is None else in_words(end.error),
             goes_on=spool.has_threads() or host.has_children(),
