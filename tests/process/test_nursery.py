@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from wool_jupyter.nursery.sweep import sweep
 
 from tests.support.waiting import wait_until
 from wool_jupyter.errors import StartFailed
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.nursery.exits import Exit
-from wool_jupyter.nursery.sweep import sweep
 
 TIMEOUT_S = 30
 
