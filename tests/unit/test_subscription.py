@@ -7,7 +7,7 @@ import weakref
 import cloudpickle
 import pytest
 
-from tests.support.loops import run, settle
+from tests.support.loops import begun, run, settle
 from tests.support.sources import Source
 from tests.support.workers import added, dropped, updated
 from wool_jupyter.aio.resource_pool import ResourcePool
@@ -47,12 +47,6 @@ class Importable(metaclass=SubscriberMeta, key=lambda cls, name, poll_s=None: na
 
     async def __aiter__(self):
         yield added(1, self.name, extra={"poll_s": str(self.poll_s)})
-
-
-async def begun(*coroutines):
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    await settle()
-    return tasks
 
 
 async def closed(*iterations):
