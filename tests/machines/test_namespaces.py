@@ -1,10 +1,21 @@
 """Claims, borrows and releases of one namespace, in any order: who owns it, who may bind, and what lies on disk."""
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, consumes, initialize, invariant, multiple, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.support.discovery import crash, tree, worker
+from tests.support.loops import run
 from tests.support.machines import LoopMachine, by_length
 from wool_jupyter.discovery import claim
 from wool_jupyter.discovery.local import LocalDiscovery
@@ -23,6 +34,12 @@ class Namespaces(LoopMachine):
         self.left_behind = False  # by an owner that crashed
         self.tried = set()
         self.bound_to = {}
+
+    @rule(target=instances)
+    def make_and_enter(self):
+        made = LocalDiscovery("n", root=self.root)
+        self.enter(made)
+        return made
 
     @rule(target=instances)
     def make(self):
@@ -60,6 +77,12 @@ class Namespaces(LoopMachine):
         assert claim.sweep_if_dead(self.root / "n") == (self.owner is None)
         self.left_behind = False
 
+    @rule()
+    def bind_to_nobody(self):
+        if self.owner is None:
+            self.bind()
+
+    @precondition(lambda self: self.owner is not None)
     @rule(target=publishers)
     def bind(self):
         publisher = LocalDiscovery.Publisher("n", root=self.root)
@@ -107,32 +130,33 @@ def test_a_namespace_has_one_owner_whatever_happens(profile):
     run_state_machine_as_test(Namespaces, settings=profile)
 
 
-class Crowd(LoopMachine):
-    """Owners that are entered within each other: exactly the outermost is admitted."""
+@by_length
+@pytest.mark.case("OWN-04")
+def test_of_nested_entries_the_inner_ones_are_rejected(profile, root):
+    """A forest of entries within entries, by their depths: the outermost is admitted, and who comes after it has left."""
 
-    @rule(depths=st.lists(st.integers(0, 3), min_size=1, max_size=6))
-    def nest(self, depths):
+    async def nest(depths):
         stack, owner = [], None
         for depth in depths:
             while len(stack) > depth:
                 left = stack.pop()
-                self.run(left.__aexit__(None, None, None))
+                await left.__aexit__(None, None, None)
                 owner = None if left is owner else owner
-            entrant = LocalDiscovery("n", root=self.root)
+            entrant = LocalDiscovery("n", root=root)
             stack.append(entrant)
             if owner is None:
-                self.run(entrant.__aenter__())
-                owner = entrant
+                owner = await entrant.__aenter__()
             else:
                 with pytest.raises(DiscoveryNamespaceInUse):
-                    self.run(entrant.__aenter__())
+                    await entrant.__aenter__()
             assert owner.directory.is_dir()
         for each in reversed(stack):
-            self.run(each.__aexit__(None, None, None))
-        assert tree(self.root) == []
+            await each.__aexit__(None, None, None)
 
+    @profile
+    @given(st.lists(st.integers(0, 3), min_size=1, max_size=8))
+    def replay(depths):
+        run(nest(depths))
+        assert tree(root) == []
 
-@by_length
-@pytest.mark.case("OWN-04")
-def test_of_nested_entries_the_inner_ones_are_rejected(profile):
-    run_state_machine_as_test(Crowd, settings=profile)
+    replay()

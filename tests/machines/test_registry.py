@@ -6,7 +6,7 @@ import fcntl
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, consumes, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import Bundle, consumes, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.support.discovery import worker
 from tests.support.machines import LoopMachine, by_length
@@ -136,6 +136,7 @@ class Registry(LoopMachine):
             self.model[number] = worker(number)
             self.broken.discard(number)
 
+    @precondition(lambda self: len(self.open) < 2)
     @rule(target=followers)
     def follow(self):
         async def opened():
@@ -161,6 +162,7 @@ class Registry(LoopMachine):
 
     @rule(follower=consumes(followers))
     def unfollow(self, follower):
+        self.catch_up(follower)
         self.open.remove(follower)
         self.run(follower.events.aclose())
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, aclosing, contextmanager
 
 import pytest
 
-from tests.support.discovery import NEVER, generation_of, owned, take, tree, worker
+from tests.support.discovery import generation_of, owned, take, tree, worker
 from tests.support.discovery_process import Interpreter
 from tests.support.loops import run
 from tests.support.waiting import wait_until
@@ -77,7 +77,7 @@ def test_an_owner_that_ends_without_leaving_leaves_no_file(root):
 
 
 @pytest.mark.case("REG-08")
-@pytest.mark.parametrize("how", ["leave", "exit"])
+@pytest.mark.parametrize("how", ["leave", "exit", "in-c leave", "in-c exit"])
 def test_a_fork_of_the_owner_removes_nothing(root, how):
     with owner(root, "own_and_fork") as interpreter:
         before = tree(root)
@@ -90,10 +90,10 @@ def test_a_fork_of_the_owner_removes_nothing(root, how):
 
 
 @pytest.mark.case("REG-08")
-@pytest.mark.parametrize("ending", ["in order", "killed"])
-def test_a_fork_that_outlives_its_owner_does_not_keep_the_namespace(root, ending):
+@pytest.mark.parametrize(("how", "ending"), [("linger", "in order"), ("linger", "killed"), ("in-c linger", "in order")])
+def test_a_fork_that_outlives_its_owner_does_not_keep_the_namespace(root, how, ending):
     with owner(root, "own_and_fork") as interpreter:
-        child = int(interpreter.ask("linger"))
+        child = int(interpreter.ask(how))
         try:
             if ending == "killed":
                 interpreter.kill()
@@ -305,17 +305,17 @@ def test_without_inotify_instances_a_subscription_looks_by_itself(root):
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_two_hundred_owners_of_whom_a_third_are_killed_leave_nothing_to_the_next(root):
-    for number in range(200):
-        with owner(root) as interpreter:
-            if number % 3 == 0:
-                with Interpreter("publish", root) as publisher:
-                    assert publisher.hear() == "bound"
-                    assert publisher.ask("added 1") == "published"
-                    interpreter.kill()
-            else:
-                assert interpreter.end() == 0
-    with owner(root) as interpreter:
-        assert interpreter.end() == 0
+    """Four at a time: each that enters removes what the killed have left, while others enter and leave."""
+    for first in range(0, 200, 4):
+        with ExitStack() as stack:
+            owners = [stack.enter_context(Interpreter("own", root, f"n{number}")) for number in range(4)]
+            assert [each.hear() for each in owners] == ["entered"] * 4
+            for number, each in enumerate(owners, first):
+                if number % 3 == 0:
+                    each.kill()
+                else:
+                    assert each.end() == 0
+    assert tree(root) != []  # the last of all was killed
+    with owner(root) as last:
+        assert last.end() == 0
     assert tree(root) == []
-    claimed = claim.claim(root / "n", give_up=NEVER)
-    claimed.release()

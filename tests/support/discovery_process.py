@@ -1,9 +1,12 @@
-"""Local discovery in an interpreter of its own: `python -m tests.support.discovery_process ROLE ROOT`; the namespace is `n`.
+"""Local discovery in an interpreter of its own: `python -m tests.support.discovery_process ROLE ROOT`.
 
+The namespace is `n`, unless told otherwise.
 It says and hears lines. `Interpreter` is the test's side.
 """
 
 import asyncio
+import atexit
+import ctypes
 import gc
 import os
 import resource
@@ -12,9 +15,10 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 from tests.support.discovery import descriptors, shown, worker
 from wool_jupyter.discovery.local import LocalDiscovery
@@ -86,10 +90,10 @@ async def heard() -> str:
     return (await asyncio.to_thread(sys.stdin.readline)).strip()
 
 
-async def own(root: Path) -> None:
+async def own(root: Path, namespace: str = "n") -> None:
     """Enters, and leaves at the end of its input."""
     try:
-        async with LocalDiscovery("n", root=root):
+        async with LocalDiscovery(namespace, root=root):
             say("entered")
             await heard()
     except WoolError as error:
@@ -114,29 +118,38 @@ async def own_without_leaving(root: Path) -> None:
 
 
 async def own_and_fork(root: Path) -> None:
-    """An owner whose forked children run what they inherited: `leave` the context, `exit` through atexit, or `linger`."""
+    """An owner whose forked children run what they inherited: they `leave` the context, `exit` through atexit, or `linger`.
+
+    `in-c` before it: the fork is one from C, of which Python does not hear.
+    """
     entered = LocalDiscovery("n", root=root)
     async with entered:
         say("entered")
         while line := await heard():
-            pid = os.fork()
+            in_c, what = line.startswith("in-c"), line.split()[-1]
+            pid = ctypes.PyDLL(None).fork() if in_c else os.fork()
             if not pid:
-                if line == "linger":
-                    os.setsid()
-                    signal.pause()
-                if line == "leave":
-                    asyncio.events._set_running_loop(None)
-                    asyncio.new_event_loop().run_until_complete(entered.__aexit__(None, None, None))
-                    gc.collect()
-                    os._exit(0)
-                import atexit
-
-                atexit._run_exitfuncs()
-                os._exit(0)
-            if line == "linger":
+                _be_a_fork(entered, what)
+            if what == "linger":
                 say(str(pid))
             else:
                 say(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))  # noqa: ASYNC222
+
+
+def _be_a_fork(entered: LocalDiscovery, what: str) -> NoReturn:
+    try:
+        if what == "linger":
+            os.close(1)
+            signal.pause()
+        if what == "leave":
+            entered._leave()
+        if what == "exit":
+            atexit._run_exitfuncs()
+        gc.collect()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
 
 
 async def publish(root: Path) -> None:

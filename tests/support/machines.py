@@ -17,8 +17,8 @@ from tests.support.loops import until
 T = TypeVar("T")
 STEP_S = 30
 
-SHORT = settings(max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
-LONG = settings(SHORT, max_examples=400, stateful_step_count=80)
+SHORT = settings(max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+LONG = settings(SHORT, max_examples=100, stateful_step_count=60)
 
 by_length = pytest.mark.parametrize(
     "profile",
