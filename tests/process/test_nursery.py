@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from wool_jupyter.nursery.sweep import sweep
 
 from tests.support.waiting import wait_until
 from wool_jupyter.errors import StartFailed
