@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
@@ -88,17 +89,42 @@ class WorkerConnection:
         self._tasks.start(self._read(), "reader")
         self._tasks.start(self._write(), "writer")
 
-    def call(self, routine: str, body: bytes) -> "Call":
-        """Sends the task and its first step together: it will not be repeated elsewhere, for it may have begun. `NotReached`
-        when the worker can't be asked, `MessageTooLarge` when the body is."""
+    def call(self, routine: str, body: bytes, *, begin: bool = True) -> "Call":
+        """`begin` sends the first step with the task: it will not be repeated elsewhere, for it may have begun. `NotReached` when
+        the worker can't be asked, `MessageTooLarge` when the body is."""
         if self.broken or self._stream is None:
             raise NotReached(str(self.metadata.uid))
         number = next(self._numbers)
         self.send(frames.Task(number, routine, body))
-        call = Call(number, self)
+        call = Call(number, self, begun=begin)
         self._calls[number] = call.responses
-        self.send(frames.Next(number))
+        if begin:
+            self.send(frames.Next(number))
         return call
+
+    async def stop(self, timeout_s: float) -> None:
+        """The worker takes no more calls, cancels those that run after `timeout_s` (0: at once, negative: never) and leaves.
+        Returns when none runs any more, or with the connection."""
+        await self._ask(lambda number: frames.Stop(number, timeout_s))
+
+    async def idle_s(self) -> float:
+        """Since the worker's last call ended; 0 while one is under way."""
+        response = await self._ask(frames.Idle)
+        if not isinstance(response, frames.IdleFor):
+            raise self.failure()
+        return response.seconds
+
+    async def _ask(self, question: Callable[[int], frames.Request]) -> frames.Response | None:
+        """Of the worker itself, beside the calls. None when the connection broke."""
+        if self.broken or self._stream is None:
+            raise NotReached(str(self.metadata.uid))
+        number = next(self._numbers)
+        answers = self._calls[number] = asyncio.Queue()
+        try:
+            self.send(question(number))
+            return await answers.get()
+        finally:
+            self.end(number)
 
     def send(self, frame: frames.Request) -> None:
         self._out.put(frame)
