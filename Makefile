@@ -11,7 +11,7 @@ LAB_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-FAST_FOLDERS := tests/unit tests/contracts
+FAST_FOLDERS := tests/unit tests/contracts tests/machines
 TEST_FOLDERS := $(FAST_FOLDERS) tests/wire tests/process tests/notebook
 
 help: ## list the verbs

@@ -1,4 +1,9 @@
-"""The whole error tree. A class says what the caller does next."""
+"""The whole error tree. A class says what the caller does next.
+
+Those of discovery have one field, alone in `args`, so that `type(error)(*error.args)` is the same error again, on the wire too.
+"""
+
+from uuid import UUID
 
 
 class WoolError(Exception):
@@ -79,6 +84,77 @@ class NotBound(WoolError):
 
 class NoRoom(WoolError):
     """The data of a call fits into no directory that the pool may use. Nothing ran."""
+
+
+class DiscoveryNamespaceInUse(WoolError):
+    """Somebody holds the namespace. Wait until it is free, or take another name."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self.namespace = namespace
+
+    def __str__(self) -> str:
+        return f"the namespace {self.namespace!r} is held by somebody else"
+
+
+class DiscoveryNamespaceNotFound(WoolError):
+    """This binding to the namespace is over, or there was nothing to bind to. Bind anew once the namespace has an owner."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self.namespace = namespace
+
+    def __str__(self) -> str:
+        return f"the namespace {self.namespace!r} is not there to be read, or not any more: bind again once it has an owner"
+
+
+class DiscoveryNamespaceContended(WoolError):
+    """The namespace's directory was replaced at each attempt to claim it. Look who does that, or take another name."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self.namespace = namespace
+
+    def __str__(self) -> str:
+        return (
+            f"the directory of the namespace {self.namespace!r} was replaced each time that it was about to be claimed"
+        )
+
+
+class DiscoveryCapacityExhausted(WoolError):
+    """The registry is full. Try again when a worker has left, or enter the namespace with a larger capacity."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self.capacity = capacity
+
+    def __str__(self) -> str:
+        return f"all {self.capacity} places of the registry are taken: a larger capacity is set where the namespace is entered"
+
+
+class DiscoveryBlockExhausted(WoolError):
+    """A worker's record will never fit. Shorten its tags and extras, or enter the namespace with a larger block size."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size  # in bytes, of the record
+
+    def __str__(self) -> str:
+        return (
+            f"the worker's record of {self.size} bytes does not fit into one block: shorten its tags and extras; a larger "
+            "block size is set where the namespace is entered"
+        )
+
+
+class DiscoveryWorkerNotFound(WoolError):
+    """An update of a worker that is not registered. Add it first."""
+
+    def __init__(self, uid: UUID) -> None:
+        super().__init__(uid)
+        self.uid = uid
+
+    def __str__(self) -> str:
+        return f"the worker {self.uid} is not registered: add it before it is updated"
 
 
 def in_words(error: BaseException) -> str:

@@ -208,6 +208,11 @@ def reserve(fd: int, size_bytes: int) -> None:
         os.posix_fallocate(fd, 0, size_bytes)
 
 
+def watches_files() -> bool:
+    """Whether a change in a directory can be waited for. macOS tells it late, and by directory."""
+    return sys.platform == "linux"
+
+
 def mount_type(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> str | None:
     """Name of the file system that holds `path` (its links followed), None where the system does not say."""
     wanted = os.path.realpath(path)

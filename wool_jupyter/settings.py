@@ -19,3 +19,14 @@ INTERRUPT_NOTICE_S = 2.0  # until a ■ that has not reached the cell is explain
 TERMINATE_S = 2.0  # between SIGTERM and SIGKILL
 SIGNAL_S = 1.0  # for the nursery to send a signal; it answers in a millisecond unless it is stopped
 EXIT_REPORT_S = 2.0  # a broken connection is explained by an exit within this, or not at all
+
+CLAIM_PATIENCE_S = 5.0  # for a namespace that is being swept or staged; each takes milliseconds
+CLAIM_ATTEMPTS = 8  # one does, unless somebody replaces the namespace's directory all the time
+LOCK_TIMEOUT_S = 30.0  # of a publish for the registry's lock, which is held for microseconds
+LOCK_PAUSE_MIN_S = 0.001  # between attempts to take a lock, doubled each time
+LOCK_PAUSE_MAX_S = 0.020
+LIVENESS_INTERVAL_S = 2.0  # until a subscription notices that its owner was killed, which notifies nobody
+COUNTER_POLL_S = 0.1  # where files can't be watched
+QUIET_S = 0.5  # for a publish to finish before its owner leaves
+CAPACITY = 128  # workers of one namespace
+BLOCK_SIZE_BYTES = 1024  # of a worker's record; one with a few tags takes 300

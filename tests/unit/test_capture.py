@@ -27,7 +27,7 @@ class Expected:
         return tuple(set(names.split()) for names in (self.hard, self.soft, self.text)), self.whole
 
 
-def cell(source, hard="", soft="", text="", *, id, whole=False, marks=()):  # noqa: A002
+def cell(source, hard="", soft="", text="", *, id, whole=False, marks=()):
     return pytest.param(source, Expected(hard, soft, text, whole), id=id, marks=marks)
 
 

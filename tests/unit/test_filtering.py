@@ -40,7 +40,7 @@ async def seen(predicate, *events):
     return [event async for event in afilter(predicate, Replay(*events))]
 
 
-def case(identifier, predicate, events, expected, id):  # noqa: A002
+def case(identifier, predicate, events, expected, id):
     return pytest.param(predicate, events, expected, id=id, marks=pytest.mark.case(identifier))
 
 

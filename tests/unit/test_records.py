@@ -48,7 +48,7 @@ def test_a_record_can_be_copied_and_pickled(copied):
 class Publisher:
     bind_host = "127.0.0.1"
 
-    async def publish(self, type, metadata): ...  # noqa: A002
+    async def publish(self, type, metadata): ...
 
 
 class Subscriber:
@@ -59,7 +59,7 @@ class Discovery:
     publisher = Publisher()
     subscriber = Subscriber()
 
-    def subscribe(self, filter=None): ...  # noqa: A002
+    def subscribe(self, filter=None): ...
 
 
 @pytest.mark.parametrize(

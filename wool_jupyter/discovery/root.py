@@ -101,6 +101,13 @@ def temporary_directories() -> list[Path]:
     return []
 
 
+def existing_roots(environment: Mapping[str, str] = os.environ) -> Iterator[Path]:
+    """This user's directories that are there and can be trusted, in the order of `choose_root`. Makes nothing."""
+    for candidate in default_candidates(environment):
+        with suppress(OSError):
+            yield _made_and_checked(candidate.resolve(strict=True), make=False)
+
+
 def root_under(base: Path, uid: int) -> Path:
     return base / f"wool-{uid}" / LAYOUT
 
@@ -160,17 +167,22 @@ def _refusal(base: Path, mounted: str | None, free: int, *, forced: bool) -> str
     return None
 
 
-def _made_and_checked(base: Path) -> Path:
+def _made_and_checked(base: Path, *, make: bool = True) -> Path:
     """By descriptor at each step: what is checked is what was opened, and no link is followed below `base`."""
     root = root_under(base, os.geteuid())
-    with _opened(str(base), _DIRECTORY) as above, _own(root.parent.name, above) as user, _own(root.name, user):
+    with (
+        _opened(str(base), _DIRECTORY) as above,
+        _own(root.parent.name, above, make=make) as user,
+        _own(root.name, user, make=make),
+    ):
         return root
 
 
 @contextmanager
-def _own(name: str, above: int) -> Iterator[int]:
-    with suppress(FileExistsError):
-        os.mkdir(name, 0o700, dir_fd=above)
+def _own(name: str, above: int, *, make: bool) -> Iterator[int]:
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=above)
     with _opened(name, _DIRECTORY | os.O_NOFOLLOW, above=above) as fd:
         status = os.fstat(fd)
         if status.st_uid != os.geteuid():

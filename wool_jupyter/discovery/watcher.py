@@ -1,0 +1,175 @@
+"""Tells subscriptions that their registry has changed: the only file that knows watchdog.
+
+    a publish here ──────────────────────────────────────▶ ring ─▶ every Watch of that generation, on its own loop
+    a publish elsewhere ─▶ notify ─▶ inotify ─▶ observer ─▶ ring
+
+One observer serves the process, and ends with the last Watch. Joining its threads takes milliseconds and is left to a thread of
+ours, the closer. Where files can't be watched, a Watch says so, and its subscription looks at the counter now and then.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import threading
+import weakref
+from collections import Counter
+from pathlib import Path
+from queue import SimpleQueue
+
+from watchdog import events as watchdog_events
+from watchdog.events import (
+    DirDeletedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver, ObservedWatch
+
+from wool_jupyter import host
+from wool_jupyter.discovery import generation
+from wool_jupyter.settings import COUNTER_POLL_S
+
+# Asks the kernel for these alone. watchdog 7.1 also knows `opened` and `closed`: who reads a file would wake itself.
+_EVENTS: list[type[FileSystemEvent]] = [
+    FileModifiedEvent, FileMovedEvent, FileCreatedEvent, FileDeletedEvent, DirDeletedEvent,
+    getattr(watchdog_events, "FileAttribEvent", FileModifiedEvent),  # the same before 7.0
+]  # fmt: skip
+_LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOSYS}  # of instances, descriptors, watches; a sandbox
+
+_log = logging.getLogger(__name__)
+
+
+class Watch:
+    """One subscription's call, on the loop that runs when it is made. It does not keep its subscription, nor that loop, alive.
+
+    FileNotFoundError if the directory is gone. `close` is idempotent and does not block.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._called = asyncio.Event()
+        self.watched = _switchboard.add(str(directory), self)
+        self._closing = weakref.finalize(self, _switchboard.leave, str(directory) if self.watched else None)
+        self._closing.atexit = False
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until it was called since the last `clear`, or the time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._called.wait()
+
+    def clear(self) -> None:
+        """Before the look at what may have changed: a call that comes meanwhile is then kept."""
+        self._called.clear()
+
+    def close(self) -> None:
+        self._closing()
+
+    def call(self) -> None:
+        """From any thread."""
+        with contextlib.suppress(RuntimeError):  # its loop was closed before it was
+            self._loop.call_soon_threadsafe(self._called.set)
+
+
+def ring(directory: Path) -> None:
+    """Calls this process's subscriptions to the generation. From any thread; takes no lock."""
+    _switchboard.ring(str(directory))
+
+
+class _Switchboard(FileSystemEventHandler):
+    """Who is called for which directory, and the observer that does so for other processes' publishes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watches: dict[str, tuple[weakref.ref[Watch], ...]] = {}  # replaced, never changed: read without the lock
+        self._observer: BaseObserver | None = None
+        self._observed: dict[str, ObservedWatch] = {}
+        self._users: Counter[str] = Counter()
+        self._left: SimpleQueue[str | None] = SimpleQueue()  # may be fed from a finalizer, at any point of any thread
+
+    def add(self, directory: str, watch: Watch) -> bool:
+        """Whether the directory is observed; else only `ring` calls."""
+        with self._lock:
+            watched = self._observe(directory)
+            alive = {path: tuple(each for each in refs if each() is not None) for path, refs in self._watches.items()}
+            alive[directory] = (*alive.get(directory, ()), weakref.ref(watch))
+            self._watches = {path: refs for path, refs in alive.items() if refs}
+            return watched
+
+    def leave(self, directory: str | None) -> None:
+        if directory is not None:
+            self._left.put(directory)
+
+    def ring(self, directory: str) -> None:
+        for each in self._watches.get(directory, ()):
+            if (watch := each()) is not None:
+                watch.call()
+
+    def dispatch(self, event: FileSystemEvent) -> None:
+        """On the observer's thread."""
+        for raw in (event.src_path, event.dest_path):
+            path = Path(os.fsdecode(raw))
+            if path.name == generation.NOTIFY:
+                self.ring(str(path.parent))
+            elif isinstance(event, DirDeletedEvent):
+                self.ring(str(path))
+
+    def _observe(self, directory: str) -> bool:
+        if not host.watches_files():
+            return False
+        try:
+            observer = self._observer or self._begin()
+            if directory not in self._observed:
+                self._observed[directory] = observer.schedule(self, directory, event_filter=_EVENTS)
+        except (OSError, RuntimeError) as error:  # RuntimeError: there can be no more threads
+            self._left.put(None)
+            if isinstance(error, OSError) and error.errno not in _LIMITS:
+                raise
+            _log.info("%s is not watched, but looked at every %g s: %s", directory, COUNTER_POLL_S, error)
+            return False
+        self._users[directory] += 1
+        return True
+
+    def _begin(self) -> BaseObserver:
+        observer = Observer()
+        observer.start()
+        closer = threading.Thread(target=self._close, args=(observer,), name="wool-watcher", daemon=True)
+        try:
+            closer.start()
+        except RuntimeError:
+            observer.stop()
+            raise
+        self._observer = observer
+        return observer
+
+    def _close(self, observer: BaseObserver) -> None:
+        """On the closer's thread: ends what nobody uses any more, at last the observer."""
+        while True:
+            directory = self._left.get()
+            with self._lock:
+                if directory is not None:
+                    self._users[directory] -= 1
+                    if not self._users[directory]:
+                        del self._users[directory]
+                        observer.unschedule(self._observed.pop(directory))
+                if not self._users:
+                    self._observer = None
+                    break
+        observer.stop()
+        observer.join()
+
+
+def _start_anew() -> None:
+    """In a forked child, which has none of these threads."""
+    global _switchboard
+    _switchboard = _Switchboard()
+
+
+_switchboard = _Switchboard()
+os.register_at_fork(after_in_child=_start_anew)
