@@ -23,9 +23,9 @@ class FixedProxy:
         return FixedProxy, (self.workers, self.token)
 
     async def dispatch(self, routine, body):
-        for _ in self.workers:
-            metadata = self.workers[self._next % len(self.workers)]
-            self._next += 1
+        first = self._next % max(1, len(self.workers))
+        self._next += 1
+        for metadata in self.workers[first:] + self.workers[:first]:
             self.offered.append((metadata.uid, body))
             try:
                 connection = await self._connected(metadata)

@@ -4,8 +4,8 @@ A call goes `Task → Ack | Nack | Refused`, then one command (`Next`, `Send`, `
 `Yielded(last)`, `Returned`, `Failed` or `TooLarge`. The body starts at the first command after the `Ack`: an attempt without an
 `Ack` may be repeated elsewhere. A call that will not be repeated sends `Task` and `Next` together.
 
-`Interrupt` and `Cancel` are taken while a command is pending, and touch that call alone. They have no answer of their own: the
-pending command answers with what the body made of them.
+`Interrupt` and `Cancel` are taken at any time, also while a command is pending, and touch that call alone. They have no answer of
+their own: the pending command answers with what the body made of them.
 
 A message is an array of frames: all that its sender had to say at that moment, in order.
 """

@@ -67,18 +67,15 @@ class RoutineLane:
             self._loop.call_soon_threadsafe(function, *args)
 
     async def ask(self, function: Callable[[], T]) -> T:
-        """Runs it on the loop. Cancelling leaves it running."""
-        return await asyncio.wrap_future(self._asked(function))
-
-    def _asked(self, function: Callable[[], T]) -> "Future[T]":
+        """Runs it on the loop. Cancelling leaves it running. RuntimeError when the lane has ended."""
         outcome: Future[T] = Future()
-        self.post(_settle, outcome, function)
-        return outcome
+        self._loop.call_soon_threadsafe(_settle, outcome, function)
+        return await asyncio.wrap_future(outcome)
 
     async def ask_hook(self, hook: Callable[..., bool | Awaitable[bool]], *args: Any) -> bool:
-        """A user's hook, of either kind; what it raises is an Exception."""
+        """A user's hook, of either kind. What it raises is an Exception."""
         outcome: Future[bool] = Future()
-        self.post(lambda: self.tasks.start(_answer(outcome, hook, args), "hook"))
+        self._loop.call_soon_threadsafe(lambda: self.tasks.start(_answer(outcome, hook, args), "hook"))
         return await asyncio.wrap_future(outcome)
 
 
@@ -108,4 +105,6 @@ def _succeed(outcome: "Future[T]", value: T) -> None:
 
 def _fail(outcome: "Future[Any]", error: BaseException) -> None:
     if outcome.set_running_or_notify_cancel():
-        outcome.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+        # A future refuses StopIteration, and a loop stops at a SystemExit or KeyboardInterrupt.
+        fits = isinstance(error, Exception) and not isinstance(error, StopIteration)
+        outcome.set_exception(error if fits else RuntimeError(repr(error)))

@@ -32,7 +32,7 @@ class Body(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """Interrupts the body if a step is pending."""
+        """Interrupts the body if it runs."""
         ...
 
     async def close(self) -> None:
@@ -182,7 +182,7 @@ class Session:
                     self._cancel(frame.call, call)
             case _, frames.Cancel(number):
                 self._cancel(number, call)
-            case _State.STEPPING, frames.Interrupt():
+            case _, frames.Interrupt():
                 call.body.interrupt()
             case _State.WAITING, frames.Next() | frames.Send() | frames.Throw() | frames.Close():
                 call.state = _State.STEPPING
