@@ -13,6 +13,10 @@ class WoolError(Exception):
 class NoWorkersAvailable(WoolError):
     """No worker could be asked. Nothing ran: start workers, or try again."""
 
+    def __init__(self, message: str, failures: "dict[UUID, RpcError] | None" = None) -> None:
+        super().__init__(message)
+        self.failures = failures or {}  # why not, of those that were asked
+
 
 class RpcError(WoolError):
     """A worker could not be asked, or did not take the call. Nothing ran. Its class says what becomes of the worker."""

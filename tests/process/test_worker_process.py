@@ -1,195 +1,27 @@
 """A worker process as the nursery starts it."""
 
 import asyncio
-import fcntl
-import json
 import os
 import signal
 import subprocess
 import sys
-import tempfile
-from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
 
+from tests.support.channels import opened
 from tests.support.loops import run, until
-from tests.support.proxies import FixedProxy
-from tests.support.requests import cell_request
-from tests.support.sides import Side
 from tests.support.waiting import wait_until
-from wool_jupyter.discovery.root import kernel_namespace, new_pool_directory
-from wool_jupyter.dispatch import routine as routines
-from wool_jupyter.dispatch.connection import WorkerConnection
-from wool_jupyter.errors import CallFailed, NoWorkersAvailable, PayloadTooLarge, WorkerRefused
-from wool_jupyter.notebook.outputs import TextReader
-from wool_jupyter.records import WorkerMetadata
+from tests.support.worker_process import ended, pool_directory, started
+from wool_jupyter.errors import WorkerRefused
 from wool_jupyter.wire import cells
-from wool_jupyter.wire.credentials import read_token
-
-# The process that starts a worker is its parent by a thread that lives as long as it does.
-PARENT = """
-import os, sys
-log, write, *command = sys.argv[1:]
-actions = [
-    (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-    (os.POSIX_SPAWN_DUP2, 1, 2),
-    (os.POSIX_SPAWN_DUP2, int(write), 3),
-    (os.POSIX_SPAWN_CLOSE, int(write)),
-]
-pid = os.posix_spawn(sys.executable, [*command, str(os.getpid())], os.environ, file_actions=actions)
-os.close(int(write))
-print(pid, flush=True)
-_, status = os.waitpid(pid, 0)
-print(os.waitstatus_to_exitcode(status), flush=True)
-"""
 
 
 @pytest.fixture
 def pool():
-    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as root:
-        yield new_pool_directory(Path(root), kernel_namespace("/run/kernel.json"))
-
-
-class Worker:
-    def __init__(self, pool, parent, pid, report, ready_pipe):
-        self.pool, self.parent, self.pid, self.report = pool, parent, pid, report
-        self.ready_pipe = ready_pipe
-        self.uid = uuid4()
-
-    def exit_code(self):
-        return int(self.parent.stdout.readline())
-
-    @property
-    def log(self):
-        return (self.pool / "log").read_text()
-
-    @asynccontextmanager
-    async def connected(self, token=None):
-        metadata = WorkerMetadata(self.uid, self.report["address"], self.pid, "1")
-        connection = WorkerConnection(metadata, token=read_token(str(self.pool)) if token is None else token)
-        await connection.open()
-        try:
-            yield connection
-        finally:
-            await connection.close()
-
-    async def run(self, source):
-        """A cell without inputs: its outcome and its text."""
-        directory = self.pool / "calls" / uuid4().hex[:8]
-        directory.mkdir()
-        text = TextReader(str(directory))
-        async with self.connected() as connection:
-            call = connection.call("cell", cell_request(source, directory))
-            event = None
-            while not call.ended:
-                event = cells.decode_event(await call.step())
-        said = "".join(part for _, part in text.rest())
-        text.close()
-        return event, said
-
-
-@contextmanager
-def started(pool, *, cwd="/", uid=None, environment=None):
-    read, low = os.pipe()
-    write = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)  # not 3 itself
-    os.close(low)
-    uid = uid or str(uuid4())
-    command = [sys.executable, "-P", "-m", "wool_jupyter.worker", uid, str(pool)]
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(pool / "log"), str(write), *command],
-        stdout=subprocess.PIPE,
-        text=True,
-        pass_fds=[write],
-        cwd=cwd,
-        env={**os.environ, **(environment or {})},
-    )
-    os.close(write)
-    with parent, os.fdopen(read) as ready:
-        pid = int(parent.stdout.readline())
-        try:
-            line = ready.readline()
-            rest = ready.read() if line else ""
-            assert line, f"not ready: {(pool / 'log').read_text()}"
-            assert rest == "", "the pipe is closed after one line"
-            yield Worker(pool, parent, pid, json.loads(line), str(Path(f"/proc/self/fd/{read}").readlink()))
-        finally:
-            parent.kill()
-            wait_until(lambda: ended(pid))
-
-
-# What a notebook says of its routines.
-ROUTINES = """
-import asyncio, os, sys, threading
-from wool_jupyter.dispatch.routine import routine
-
-@routine
-async def where():
-    return os.getpid(), threading.current_thread() is threading.main_thread()
-
-@routine
-async def deep(n):
-    return 0 if n == 0 else 1 + await deep(n - 1)
-
-@routine
-async def exits(code):
-    raise SystemExit(code)
-
-@routine
-async def waits(path):
-    open(path, "x").close()
-    try:
-        await asyncio.get_running_loop().create_future()
-    finally:
-        os.unlink(path)
-
-@routine
-async def ticks(path):
-    number = 0
-    while not os.path.exists(path):
-        number += 1
-        yield number
-        await asyncio.sleep(0)
-
-@routine
-async def length(data):
-    return len(data)
-"""
-
-
-@contextmanager
-def notebook(*sources):
-    kernel = Side()
-    for source in (ROUTINES, *sources):
-        kernel.run(source)
-    with kernel:
-        yield SimpleNamespace(
-            **{name: kernel.names[name] for name in ("where", "deep", "exits", "waits", "ticks", "length")}
-        )
-
-
-@asynccontextmanager
-async def in_use(worker, **options):
-    metadata = WorkerMetadata(worker.uid, worker.report["address"], worker.pid, "1")
-    proxy = FixedProxy([metadata], read_token(str(worker.pool)))
-    try:
-        with routines.use(proxy, **options):
-            yield proxy
-    finally:
-        await proxy.stop()
-
-
-WITH_TESTS = {"PYTHONPATH": str(Path(__file__).parents[2])}  # so that the worker can rebuild the tests' proxy
-
-
-def ended(pid):
-    """A zombie has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+    with pool_directory() as directory:
+        yield directory
 
 
 def test_it_reports_ready_with_its_address_and_pid(pool):
@@ -203,9 +35,9 @@ def test_it_runs_a_cell_and_needs_the_pools_token(pool):
     with started(pool) as worker:
 
         async def main():
-            async with worker.connected(token="wrong") as connection:
-                with pytest.raises(WorkerRefused, match="token"):
-                    await connection.call("cell", b"").step()
+            with pytest.raises(WorkerRefused, match="token"):
+                async with opened(worker.metadata, "wrong"):
+                    pass
             outcome, said = await worker.run("print('hello')")
             assert isinstance(outcome, cells.Outcome)
             assert said == "hello\n"
@@ -230,16 +62,21 @@ def test_an_interrupt_of_an_idle_worker_does_nothing(pool):
         assert worker.log == ""
 
 
+def open_to_sigint(pid):
+    """Its threads that take one."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines())
+        if not int(status["SigBlk"], 16) >> (signal.SIGINT - 1) & 1:
+            found.append(int(task.name))
+    return found
+
+
 def test_an_interrupt_reaches_the_main_thread_only(pool):
     """A side thread that took it would leave a blocking call in the main thread alone."""
     with started(pool) as worker:
-        wait_until(lambda: len(list(Path(f"/proc/{worker.pid}/task").iterdir())) > 1)
-        open_to_sigint = []
-        for task in Path(f"/proc/{worker.pid}/task").iterdir():
-            status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines())
-            if not int(status["SigBlk"], 16) >> (signal.SIGINT - 1) & 1:
-                open_to_sigint.append(int(task.name))
-        assert open_to_sigint == [worker.pid]
+        wait_until(lambda: worker.pid in open_to_sigint(worker.pid))
+        assert open_to_sigint(worker.pid) == [worker.pid]
 
 
 def test_it_dies_with_its_parent(pool):
@@ -296,171 +133,3 @@ def test_a_crash_leaves_its_stack_in_a_file_of_its_own(pool):
         run(main())
         assert worker.exit_code() == -signal.SIGSEGV
         assert "Segmentation fault" in (pool / f"crash-{uid[:8]}").read_text()
-
-
-def test_routines_run_on_a_side_thread_beside_a_cell_that_blocks_the_main_one(pool, tmp_path):
-    with started(pool, environment=WITH_TESTS) as worker, notebook() as here:
-
-        async def main():
-            go_on = tmp_path / "go-on"
-            source = f"import os\nprint(1, flush=True)\nwhile not os.path.exists({str(go_on)!r}): pass"
-            cell = asyncio.create_task(worker.run(source))
-            await until(lambda: any(path.stat().st_size for path in (pool / "calls").glob("*/stdout")))
-            async with in_use(worker):
-                assert await here.where() == (worker.pid, False)
-                assert await here.deep(3) == 3
-                assert await asyncio.gather(*(here.deep(2) for _ in range(10))) == [2] * 10
-            assert not cell.done()
-            go_on.touch()
-            outcome, _ = await cell
-            assert outcome.error == ""
-
-        run(main())
-
-
-def test_a_sigint_leaves_a_workers_routines_alone(pool, tmp_path):
-    """Under Jupyter every ■ is one."""
-    with started(pool, environment=WITH_TESTS) as worker, notebook() as here:
-
-        async def main():
-            async with in_use(worker):
-                waiting = asyncio.create_task(here.waits(str(tmp_path / "waits")))
-                await until((tmp_path / "waits").exists)
-                for _ in range(3):
-                    os.kill(worker.pid, signal.SIGINT)
-                    assert await here.deep(1) == 1
-                assert not waiting.done()
-                waiting.cancel()
-                await asyncio.gather(waiting, return_exceptions=True)
-                assert not (tmp_path / "waits").exists()
-
-        run(main())
-        assert worker.log == ""
-
-
-def test_a_system_exit_of_a_routine_ends_that_call_and_not_the_worker(pool):
-    with started(pool, environment=WITH_TESTS) as worker, notebook() as here:
-
-        async def main():
-            async with in_use(worker):
-                for code in (0, 3):
-                    with pytest.raises(SystemExit) as caught:
-                        await here.exits(code)
-                    assert caught.value.code == code
-                assert (await here.where())[0] == worker.pid
-
-        run(main())
-
-
-def test_an_argument_of_110_mib_travels_beside_the_message(pool):
-    with started(pool, environment=WITH_TESTS) as worker, notebook() as here:
-
-        async def main():
-            place = pool / "calls" / "large"
-            async with in_use(worker, places=lambda: nullcontext((str(place),))):
-                assert await here.length(bytearray(110 << 20)) == 110 << 20
-            async with in_use(worker):
-                with pytest.raises(PayloadTooLarge, match=r"110\.0 MiB"):
-                    await here.length(bytearray(110 << 20))
-                assert await here.length(b"small") == 5
-
-        run(main())
-
-
-def test_nest_asyncio_in_a_cell_leaves_routines_as_they_are(pool, tmp_path):
-    """It patches the loops that run, and the class of their tasks."""
-    with started(pool, environment=WITH_TESTS) as worker, notebook() as here:
-
-        async def main():
-            async with in_use(worker):
-                ticks = here.ticks(str(tmp_path / "stop"))
-                assert [await anext(ticks), await anext(ticks)] == [1, 2]
-                outcome, said = await worker.run("import nest_asyncio2 as n; n.apply(); print('applied')")
-                assert (outcome.error, said) == ("", "applied\n")
-                assert [await anext(ticks), await anext(ticks)] == [3, 4]
-                assert await here.deep(3) == 3
-                (tmp_path / "stop").touch()
-                assert [tick async for tick in ticks] == []
-
-        run(main())
-
-
-@pytest.mark.parametrize("named", ["interrupt", "cancel"])
-def test_a_cell_can_be_interrupted_by_its_client_wherever_that_is(pool, named):
-    """A client on another host can't send a signal."""
-    with started(pool) as worker:
-
-        async def main():
-            directory, waits = pool / "calls" / "1", pool / "calls" / "2"
-            directory.mkdir()
-            waits.mkdir()
-            async with worker.connected() as connection:
-                running = connection.call("cell", cell_request("print(1, flush=True)\nwhile True: pass", directory))
-                second = connection.call("cell", cell_request("print('second')", waits))
-                third = connection.call("cell", cell_request("print('third')", waits))
-                await until(lambda: (directory / "stdout").exists() and (directory / "stdout").stat().st_size)
-                third.cancel()  # waits in the line: never begins
-                with pytest.raises(CallFailed, match="cancelled"):
-                    await third.step()
-                getattr(running, named)()
-                event = None
-                while not running.ended:
-                    event = cells.decode_event(await running.step())
-                assert event.error.startswith("KeyboardInterrupt")
-                while not second.ended:
-                    event = cells.decode_event(await second.step())
-                assert event.error == "", "the one that waited is not touched"
-            assert (waits / "stdout").read_text() == "second\n"
-
-        run(main())
-
-
-def test_the_end_of_its_client_interrupts_a_cell(pool):
-    with started(pool) as worker:
-
-        async def main():
-            directory = pool / "calls" / "1"
-            directory.mkdir()
-            async with worker.connected() as connection:
-                connection.call("cell", cell_request("print(1, flush=True)\nwhile True: pass", directory))
-                await until(lambda: (directory / "stdout").exists() and (directory / "stdout").stat().st_size)
-            outcome, said = await worker.run("print('free')")
-            assert (outcome.error, said) == ("", "free\n")
-
-        run(main())
-
-
-async def asked_until_it_refuses(here):
-    while True:
-        await here.deep(0)
-
-
-@pytest.mark.parametrize("timeout_s", [-1, 0], ids=["drained", "at once"])
-def test_a_worker_that_is_stopped_leaves_by_itself(pool, timeout_s, tmp_path):
-    with started(pool, environment=WITH_TESTS) as worker, notebook() as here:
-
-        async def main():
-            async with in_use(worker), worker.connected() as connection:
-                assert await connection.idle_s() > 0
-                waiting = asyncio.create_task(here.waits(str(tmp_path / "waits")))
-                await until((tmp_path / "waits").exists)
-                assert await connection.idle_s() == 0
-                stop = asyncio.create_task(connection.stop(timeout_s))
-                if timeout_s:
-                    with pytest.raises(NoWorkersAvailable):
-                        await asked_until_it_refuses(here)
-                    waiting.cancel()
-                await stop
-                [outcome] = await asyncio.gather(waiting, return_exceptions=True)
-                assert type(outcome) is asyncio.CancelledError
-
-        run(main())
-        assert worker.exit_code() == 0
-        assert not (tmp_path / "waits").exists(), "its clean-up has run"
-        assert worker.log == ""
-
-
-def test_a_socket_path_is_short_enough():
-    """The pool's directory is chosen for that; the worker adds its part."""
-    longest = f"/run/user/{2**32 - 1}/wool-{2**32 - 1}/1/{kernel_namespace('x')}/{'0' * 10}/s/{'0' * 8}"
-    assert len(longest) <= 103

@@ -13,7 +13,7 @@ from tests.support.loops import VirtualTimeLoop, settle
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 _SHORT = settings(max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=_QUIET)
-_LONG = settings(_SHORT, max_examples=1500, stateful_step_count=60)
+_LONG = settings(_SHORT, max_examples=400, stateful_step_count=50)
 
 every_profile = pytest.mark.parametrize(
     "profile",

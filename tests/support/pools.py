@@ -30,3 +30,7 @@ def lives(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def names_in(directory: str) -> list[str]:
+    return sorted(path.name for path in Path(directory).iterdir())

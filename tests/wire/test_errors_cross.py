@@ -2,16 +2,14 @@
 
 import inspect
 import pickle
-import tempfile
 import warnings
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.loops import run
-from tests.support.routine_workers import routines_on
+from tests.support.routine_workers import pool_directory, routines_on
 from wool_jupyter import errors
 from wool_jupyter.dispatch.routine import routine
 from wool_jupyter.wire import calls, frames
@@ -84,14 +82,14 @@ async def raises(error, cause=None):
 )
 def test_a_discovery_error_of_a_routine_arrives_whole(error):
     async def main():
-        with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as sockets:
-            async with routines_on(Path(sockets)):
-                with pytest.raises(type(error)) as caught:
-                    await raises(error)
-                assert_same(caught.value, error)
-                with pytest.raises(type(error)) as caught, pytest.warns(FidelityWarning, match="memoryview"):
-                    await raises(error, b"x")
-                assert_same(caught.value, error)
-                assert type(caught.value.__cause__) is OSError
+        async with routines_on(directory):
+            with pytest.raises(type(error)) as caught:
+                await raises(error)
+            assert_same(caught.value, error)
+            with pytest.raises(type(error)) as caught, pytest.warns(FidelityWarning, match="memoryview"):
+                await raises(error, b"x")
+            assert_same(caught.value, error)
+            assert type(caught.value.__cause__) is OSError
 
-    run(main())
+    with pool_directory() as directory:
+        run(main())

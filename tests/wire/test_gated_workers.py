@@ -1,22 +1,19 @@
 """Routines against workers that do as a test says: cut the stream, never answer, answer too late, speak out of turn."""
 
 import asyncio
-import tempfile
+import contextlib
 from contextlib import asynccontextmanager
-from pathlib import Path
-from uuid import UUID
 
 import pytest
 
+from tests.support.channels import proxied
 from tests.support.loops import run, until
-from tests.support.proxies import FixedProxy
-from tests.support.routine_workers import TOKEN, worker
+from tests.support.routine_workers import TOKEN, metadata_of, pool_directory, worker
 from wool_jupyter.dispatch import routine as routines
 from wool_jupyter.dispatch.routine import routine, use
-from wool_jupyter.errors import CallFailed, MessageTooLarge, NoWorkersAvailable, WorkerDied, WorkerRefused
-from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.errors import CallFailed, MessageTooLarge, NoWorkersAvailable, RpcError, WorkerDied, WorkerRefused
 from wool_jupyter.wire import calls, frames, shipping
-from wool_jupyter.wire.transport import METHOD, OPTIONS, SERVICE, grpc
+from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc
 
 ran = []
 
@@ -28,8 +25,8 @@ def none_has_run():
 
 @pytest.fixture
 def sockets():
-    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
-        yield Path(directory)
+    with pool_directory() as directory:
+        yield directory
 
 
 @routine
@@ -52,7 +49,7 @@ class Gated:
         self.heard = []
 
     async def serve(self, _requests, context):
-        await context.send_initial_metadata(())
+        await context.send_initial_metadata(((PROTOCOL_KEY, PROTOCOL),))
         while (message := await context.read()) is not grpc.aio.EOF:
             for frame in frames.decode_requests(message):
                 self.heard.append(type(frame))
@@ -63,12 +60,12 @@ class Gated:
 
 
 @asynccontextmanager
-async def gated(sockets, script, number=9):
+async def gated(directory, script, number=9):
     it = Gated(script)
     server = grpc.aio.server(options=OPTIONS)
     handler = grpc.stream_stream_rpc_method_handler(it.serve)
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
-    metadata = WorkerMetadata(UUID(int=number), f"unix:{sockets}/{number}", 1, "1")
+    metadata = metadata_of(directory, number)
     server.add_insecure_port(metadata.address)
     await server.start()
     try:
@@ -79,12 +76,22 @@ async def gated(sockets, script, number=9):
 
 @asynccontextmanager
 async def using(*metadata, token=TOKEN):
-    proxy = FixedProxy(metadata, token)
-    try:
+    """In that order."""
+    async with proxied(*metadata, token=token, loadbalancer=InOrder()) as proxy:
         with use(proxy):
             yield proxy
-    finally:
-        await proxy.stop()
+
+
+class InOrder:
+    async def delegate(self, task, *, context):
+        for uid in list(context.workers):
+            with contextlib.suppress(RpcError):
+                if (yield uid) is not None:
+                    return
+
+
+def there(proxy):
+    return list(proxy.workers.workers)
 
 
 def value(number, made, *, last=True):
@@ -112,12 +119,11 @@ def cut(_):
 def test_a_call_that_one_worker_does_not_take_runs_once_on_the_next(sockets, refusal):
     async def main():
         refuses = gated(sockets, answering(Task=[refusal]))
-        async with refuses as (one, it), worker(sockets) as (other, _), using(one, other) as proxy:
+        async with refuses as (one, it), worker(sockets) as (other, _), using(one, other):
             assert await once(5) == 5
             assert ran == [5]
             assert it.heard[0] is frames.Task
             assert frames.Next not in it.heard
-            assert len(proxy.offered) == 2
 
     run(main())
 
@@ -132,10 +138,10 @@ def test_only_a_refusal_for_good_costs_a_worker_its_place(sockets):
         refuses = gated(sockets, script)
         async with refuses as (one, _), worker(sockets) as (other, _), using(one, other) as proxy:
             await once(1)
-            assert proxy.workers == [one, other]
+            assert there(proxy) == [one.uid, other.uid]
             await once(2)
             await once(3)
-            assert proxy.workers == [other]
+            assert there(proxy) == [other.uid]
 
     run(main())
 
@@ -143,11 +149,10 @@ def test_only_a_refusal_for_good_costs_a_worker_its_place(sockets):
 def test_a_call_that_was_begun_is_not_begun_again_elsewhere(sockets):
     async def main():
         script = answering(Task=[frames.Ack], Next=[cut])
-        async with gated(sockets, script) as (one, _), worker(sockets) as (other, _), using(one, other) as proxy:
+        async with gated(sockets, script) as (one, _), worker(sockets) as (other, _), using(one, other):
             with pytest.raises(WorkerDied):
                 await once(5)
             assert ran == []
-            assert len(proxy.offered) == 1
 
     run(main())
 
@@ -193,7 +198,7 @@ def test_a_worker_that_never_answers_a_cancellation_holds_nobody_for_ever(socket
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            assert [connection.load for connection in proxy._connections.values()] == [0]
+            assert [candidate.connection.load for candidate in proxy.workers.workers.values()] == [0]
 
     run(main())
 
@@ -252,7 +257,7 @@ def test_a_fault_of_the_call_is_raised_as_what_it_was_and_costs_no_worker_its_pl
         async with finds_fault as (one, _), worker(sockets) as (other, _), using(one, other) as proxy:
             with pytest.raises(LookupError, match="odd"):
                 await once(5)
-            assert (len(proxy.offered), len(proxy.workers), ran) == (1, 2, [])
+            assert (there(proxy), ran) == ([one.uid, other.uid], [])
 
     run(main())
 
@@ -291,6 +296,6 @@ def test_a_wrong_token_runs_nothing(sockets):
         async with worker(sockets) as (metadata, _), using(metadata, token="wrong") as proxy:
             with pytest.raises(NoWorkersAvailable):
                 await once(5)
-            assert (ran, proxy.workers) == ([], [])
+            assert (ran, there(proxy)) == ([], [])
 
     run(main())

@@ -1,13 +1,11 @@
 """Routines of a notebook: its functions and classes have no module that a worker could import."""
 
 import sys
-import tempfile
-from pathlib import Path
 
 import pytest
 
 from tests.support.loops import run
-from tests.support.routine_workers import routines_on
+from tests.support.routine_workers import pool_directory, routines_on
 from tests.support.sides import Side
 from wool_jupyter.errors import StaysInKernel
 
@@ -19,8 +17,8 @@ from wool_jupyter.dispatch.routine import routine
 
 @pytest.fixture
 def sockets():
-    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
-        yield Path(directory)
+    with pool_directory() as directory:
+        yield directory
 
 
 def notebook(sockets, *cells, workers=1, **options):

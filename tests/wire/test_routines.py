@@ -5,12 +5,14 @@ import contextlib
 import inspect
 import tempfile
 import threading
-from pathlib import Path
 
 import pytest
 
 from tests.support.loops import run, until
-from tests.support.routine_workers import routines_on
+from tests.support.routine_workers import pool_directory, routines_on
+from wool_jupyter.dispatch import channels
+from wool_jupyter.dispatch.connection import WorkerConnection
+from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.dispatch.routine import routine, use
 from wool_jupyter.errors import CannotShip, NoWorkersAvailable, PayloadTooLarge
 from wool_jupyter.wire import frames
@@ -20,11 +22,25 @@ HERE = threading.get_ident()
 
 @pytest.fixture
 def sockets():
-    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
-        yield Path(directory)
+    with pool_directory() as directory:
+        yield directory
 
 
 said = []  # what bodies leave behind: they run in this process, and their arguments are copies
+
+
+@pytest.fixture
+def offered(monkeypatch):
+    """Each (worker, bytes) that a proxy of this process offers."""
+    seen = []
+    dispatch = WorkerConnection.dispatch
+
+    async def noted(connection, routine, body, **options):
+        seen.append((connection.metadata.uid, body))
+        return await dispatch(connection, routine, body, **options)
+
+    monkeypatch.setattr(WorkerConnection, "dispatch", noted)
+    return seen
 
 
 @pytest.fixture(autouse=True)
@@ -201,7 +217,7 @@ def test_wrong_arguments_are_the_type_error_that_they_are_here(sockets):
         async with routines_on(sockets) as (proxy, [service]):
             with pytest.raises(TypeError, match=r"add\(\) missing 1 required positional argument: 'a'"):
                 await add()
-            assert len(proxy.workers) == 1, "the worker is not at fault"
+            assert len(proxy.workers.workers) == 1, "the worker is not at fault"
             await until(lambda: service.active == 0)
 
     run(main())
@@ -305,7 +321,7 @@ def test_a_call_that_is_cancelled_at_any_moment_leaves_nothing(sockets, notes):
     async def main():
         async with routines_on(sockets) as (proxy, [service]):
             await add(1)
-            [connection] = proxy._connections.values()
+            [candidate] = proxy.workers.workers.values()
             for turns in range(0, 60, 3):
                 waiting = asyncio.create_task(waits())
                 for _ in range(turns):
@@ -313,7 +329,7 @@ def test_a_call_that_is_cancelled_at_any_moment_leaves_nothing(sockets, notes):
                 waiting.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await waiting
-                assert connection.load == 0
+                assert candidate.connection.load == 0
             await until(lambda: service.active == 0)
             assert notes.count("waits") == notes.count("cancelled")
 
@@ -322,13 +338,12 @@ def test_a_call_that_is_cancelled_at_any_moment_leaves_nothing(sockets, notes):
 
 def test_an_interrupt_is_a_keyboard_interrupt_of_that_call_alone(sockets, notes):
     async def main():
-        async with routines_on(sockets) as (proxy, _):
+        async with routines_on(sockets):
             # As the outcome of a task it would end this loop, as everywhere.
             first, other = asyncio.create_task(_error_of(waits())), asyncio.create_task(waits())
             await until(lambda: notes.count("waits") == 2)
-            [connection] = proxy._connections.values()
-            number = min(connection._calls)
-            connection.send(frames.Interrupt(number))
+            [entry] = channels.of_this_loop()._pool._entries.values()
+            entry.value.send(frames.Interrupt(min(entry.value._calls)))
             assert type(await first) is KeyboardInterrupt
             assert notes.count("cancelled") == 1
             assert not other.done()
@@ -340,10 +355,10 @@ def test_an_interrupt_is_a_keyboard_interrupt_of_that_call_alone(sockets, notes)
 
 def test_the_end_of_the_client_cancels_the_body(sockets, notes):
     async def main():
-        async with routines_on(sockets) as (proxy, [service]):
+        async with routines_on(sockets) as (_, [service]):
             waiting = asyncio.create_task(waits())
             await until(lambda: "waits" in notes)
-            await proxy.stop()
+            await channels.of_this_loop().clear()
             await until(lambda: service.active == 0)
             assert notes == ["waits", "cancelled"]
             await asyncio.gather(waiting, return_exceptions=True)
@@ -497,12 +512,12 @@ async def survives():
 # What travels.
 
 
-def test_an_argument_that_can_not_travel_is_named(sockets):
+def test_an_argument_that_can_not_travel_is_named(sockets, offered):
     async def main():
-        async with routines_on(sockets) as (proxy, _):
+        async with routines_on(sockets):
             with pytest.raises(CannotShip, match=r"`argument 2\['f'\]`"):
                 await add(1, {"f": memoryview(b"x")})
-            assert proxy.offered == []
+            assert offered == []
 
     run(main())
 
@@ -541,7 +556,7 @@ def test_what_fits_into_no_message_and_has_no_directory_is_said_with_its_size(so
                 await zeros(LARGE)
             with pytest.raises(PayloadTooLarge):
                 await raises(LookupError("x" * LARGE))
-            assert len(proxy.workers) == 1, "the worker stays"
+            assert len(proxy.workers.workers) == 1, "the worker stays"
             assert await add(1) == 2
 
     run(main())
@@ -612,22 +627,23 @@ def test_many_at_a_time_call_many_on_one_worker(sockets):
     run(main())
 
 
-def test_callers_proxy_is_rebuilt_once_for_a_worker_and_only_when_it_is_asked(sockets):
-    from tests.support.proxies import FixedProxy
+def test_the_callers_proxy_is_rebuilt_once_for_a_worker_and_only_when_it_is_asked(sockets, monkeypatch):
+    made = []
+    init = WorkerProxy.__init__
+    monkeypatch.setattr(WorkerProxy, "__init__", lambda *args, **options: [made.append(1), init(*args, **options)][1])
 
     async def main():
         async with routines_on(sockets):
-            before = FixedProxy.made
             await add(1)
-            assert FixedProxy.made == before
+            assert len(made) == 1
             for _ in range(3):
                 await deep(3)
-            assert FixedProxy.made == before + 1
+            assert len(made) == 2
 
     run(main())
 
 
-def test_the_same_bytes_are_offered_to_the_next_worker(sockets):
+def test_the_same_bytes_are_offered_to_the_next_worker(sockets, offered):
     pickled = []
 
     class Counted:
@@ -636,12 +652,12 @@ def test_the_same_bytes_are_offered_to_the_next_worker(sockets):
             return int, (5,)
 
     async def main():
-        async with routines_on(sockets, workers=2) as (proxy, services):
+        async with routines_on(sockets, workers=2) as (_, services):
             services[0].stop(-1)
             assert await add(Counted()) == 6
             assert len(pickled) == 1
-            assert len(proxy.offered) == 2
-            assert proxy.offered[0][1] is proxy.offered[1][1]
+            assert len({uid for uid, _ in offered}) == 2
+            assert offered[0][1] is offered[1][1]
 
     run(main())
 
@@ -683,9 +699,9 @@ async def calls_waits():
     await waits()
 
 
-def test_the_proxy_in_use_is_the_contexts_own(sockets):
+def test_the_proxy_in_use_is_the_contexts_own(sockets, offered):
     async def main():
-        async with routines_on(sockets) as (outer, _):
+        async with routines_on(sockets):
 
             class Nobody:
                 def __reduce__(self):
@@ -699,6 +715,6 @@ def test_the_proxy_in_use_is_the_contexts_own(sockets):
                     await add(1)
 
             await asyncio.gather(other_task(), _awaited(add(1)))
-            assert len(outer.offered) == 1
+            assert len(offered) == 1
 
     run(main())

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.loops import run, settle, until
+from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import CallFailed, NotReached, RpcError, WorkerDied, WorkerRefused
 from wool_jupyter.records import WorkerMetadata
@@ -49,28 +50,26 @@ async def serving(sockets, ask=None):
     service = WorkerService({"held": held}, token=TOKEN, admission=Admission(ask))
     metadata = WorkerMetadata(UUID(int=1), f"unix:{sockets}/1", 1, "1")
     await service.start(metadata.address)
-    connection = WorkerConnection(metadata, token=TOKEN)
-    await connection.open()
     try:
-        yield service, connection, held
+        yield service, WorkerConnection(metadata, token=TOKEN), held
     finally:
         held.go_on.set()
-        await connection.close()
+        await channels.of_this_loop().clear()
         await service.close()
 
 
 async def running(connection, held, body=b"x"):
     before = held.inside
-    call = connection.call("held", body)
+    call = await connection.dispatch("held", body, begun=True)
     await until(lambda: held.inside == before + 1)
     return call
 
 
 async def refused(connection):
-    call = connection.call("held", b"", begin=False)
+    before = connection.load
     with pytest.raises(RpcError) as caught:
-        await call.accepted()
-    assert call.ended
+        await connection.dispatch("held", b"")
+    assert connection.load == before
     return caught.value
 
 
@@ -163,11 +162,9 @@ def test_who_stopped_a_worker_may_leave_before_it_has(sockets):
     async def main():
         async with serving(sockets) as (service, connection, held):
             await running(connection, held)
-            other = WorkerConnection(connection.metadata, token=TOKEN)
-            await other.open()
-            asking = asyncio.create_task(other.stop(-1))
+            asking = asyncio.create_task(connection.stop(-1))
             await until(lambda: service._admission._stopping)
-            await other.close()
+            await channels.of_this_loop().clear()
             await asking
             held.go_on.set()
             await service.stopped()
@@ -200,12 +197,12 @@ def test_a_worker_with_enough_to_do_turns_a_call_away_for_now_and_takes_the_next
             call = await running(connection, held)
             assert type(await refused(connection)) is NotReached
             with pytest.raises(NotReached, match="enough to do"):
-                await connection.call("held", b"").step()
+                await (await connection.dispatch("held", b"", begun=True)).step()
             assert service.active == 1
             held.go_on.set()
             assert await call.step() == b"x"
             await until(lambda: service.active == 0)
-            assert await connection.call("held", b"y").step() == b"y"
+            assert await (await connection.dispatch("held", b"y")).step() == b"y"
 
     run(main())
 
@@ -229,8 +226,7 @@ def test_a_call_that_was_only_taken_does_not_run(sockets):
 
     async def main():
         async with serving(sockets) as (service, connection, held):
-            call = connection.call("held", b"x", begin=False)
-            await call.accepted()
+            call = await connection.dispatch("held", b"x")
             await call.accepted()
             assert (service.active, held.inside) == (1, 0)
             held.go_on.set()
@@ -241,16 +237,17 @@ def test_a_call_that_was_only_taken_does_not_run(sockets):
 
 def test_a_connection_that_breaks_before_anything_ran_lets_the_call_be_repeated(sockets):
     async def main():
-        never = asyncio.Event()
+        never, asked = asyncio.Event(), []
 
         async def thinks(active, task):
+            asked.append(active)
             await never.wait()
 
         async with serving(sockets, thinks) as (_, connection, _):
-            taken, begun = connection.call("held", b"", begin=False), connection.call("held", b"")
-            waiting = [asyncio.create_task(call.accepted()) for call in (taken, begun)]
-            await settle()
-            await connection.close()
+            begun = await connection.dispatch("held", b"", begun=True)
+            waiting = [asyncio.create_task(connection.dispatch("held", b"")), asyncio.create_task(begun.step())]
+            await until(lambda: len(asked) == 2)
+            await channels.of_this_loop().clear()
             outcomes = await asyncio.gather(*waiting, return_exceptions=True)
             assert [type(outcome) for outcome in outcomes] == [NotReached, WorkerDied]
 

@@ -8,7 +8,6 @@ from wool_jupyter.errors import (
     CallRejected,
     MessageTooLarge,
     NotReached,
-    RpcError,
     WoolError,
     WorkerRefused,
 )
@@ -19,8 +18,6 @@ from wool_jupyter.wire import frames
 class Sender(Protocol):
     """Of frames to one worker."""
 
-    metadata: WorkerMetadata
-
     def send(self, frame: frames.Request) -> None:
         """`MessageTooLarge` for one that was not sent."""
         ...
@@ -30,7 +27,11 @@ class Sender(Protocol):
         ...
 
     def failure(self) -> WoolError:
-        """Why the connection has ended."""
+        """Why the connection has ended, for a call that may have begun."""
+        ...
+
+    def unreached(self) -> WoolError:
+        """Why the connection has ended, for a call that has not begun."""
         ...
 
 
@@ -40,9 +41,9 @@ class Call:
     A command that is cancelled is still pending: the next `step` waits for its answer, and sends nothing.
     """
 
-    def __init__(self, number: int, connection: Sender, *, begun: bool = True) -> None:
-        """`begun`: the first `Next` was sent with the task, so that it can't be repeated elsewhere."""
-        self.worker = connection.metadata
+    def __init__(self, number: int, connection: Sender, *, worker: WorkerMetadata, begun: bool) -> None:
+        """`begun`: the first `Next` was sent with it, so that it may run by now. Otherwise it begins with the first command."""
+        self.worker = worker
         self.responses: asyncio.Queue[frames.Response | None] = asyncio.Queue()
         self._number = number
         self._connection = connection
@@ -125,10 +126,7 @@ class Call:
                 raise CallFailed(f"the worker failed at this call: {reason}")
             case frames.TooLarge(_, reason):
                 raise MessageTooLarge(f"from the worker: {reason}")
-        failure = self._connection.failure()
-        if self._begun or isinstance(failure, RpcError | MessageTooLarge):
-            raise failure
-        raise NotReached(str(failure))
+        raise self._connection.failure() if self._begun else self._connection.unreached()
 
     def _end(self) -> None:
         self.ended = True

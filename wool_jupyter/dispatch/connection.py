@@ -1,173 +1,121 @@
-"""A client's stream to one worker: the one file of the client that knows gRPC."""
+"""One worker as a client sees it: nothing is opened before the first call."""
 
 import asyncio
-import contextlib
-import itertools
+import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
-from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.call import Call
-from wool_jupyter.errors import MessageTooLarge, NotReached, WoolError, WorkerDied, WorkerRefused
+from wool_jupyter.errors import NotReached
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.wire import frames
-from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.outbox import Outbox
-from wool_jupyter.wire.transport import (
-    METHOD,
-    OPTIONS,
-    PROTOCOL,
-    PROTOCOL_KEY,
-    SERVICE,
-    VERSION_KEY,
-    grpc,
-    package_version,
-)
-
-
-class _End(NamedTuple):
-    """Of a stream: what its calls are told, and whether the worker would tell the next stream the same."""
-
-    error: type[WoolError]
-    words: str
-    final: bool = False
-
-
-_BROKE = _End(WorkerDied, "the connection to the worker broke")
-_UNREADABLE = _End(WorkerDied, "the worker sent a message that can't be read")
-_OTHER_PROTOCOL = f"the worker does not speak protocol {PROTOCOL}, as this kernel does: restart the kernel"
-_TOO_LARGE = f"a message was larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB: the worker ended the connection"
-
-# No words: the worker's own. gRPC's library never gives these codes itself (its doc/statuscodes.md).
-_ENDS = {
-    grpc.StatusCode.UNAUTHENTICATED: _End(WorkerRefused, "the worker does not accept this kernel's token", final=True),
-    grpc.StatusCode.FAILED_PRECONDITION: _End(WorkerRefused, "", final=True),
-    grpc.StatusCode.UNIMPLEMENTED: _End(WorkerRefused, _OTHER_PROTOCOL, final=True),
-    grpc.StatusCode.INVALID_ARGUMENT: _End(WorkerRefused, ""),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: _End(MessageTooLarge, _TOO_LARGE),
-}
+from wool_jupyter.settings import ACCEPT_TIMEOUT_S, PROBE_TIMEOUT_S
+from wool_jupyter.wire import credentials, frames
 
 
 class WorkerConnection:
-    """One open stream, many calls on it. Lives on the loop that opened it; `close` is idempotent."""
+    """Lives on the loop that made it. Connections to the same worker share a channel, and so its load."""
 
-    def __init__(self, metadata: WorkerMetadata, *, token: str) -> None:
+    def __init__(self, metadata: WorkerMetadata, *, token: str | None = None) -> None:
+        """`token`: None reads it from the directory of the worker's socket, when it is needed."""
         self.metadata = metadata
         self._token = token
-        self._calls: dict[int, asyncio.Queue[frames.Response | None]] = {}
-        self._tasks = OwnedTasks(f"connection to {metadata.uid}")
-        self._channel: grpc.aio.Channel | None = None
-        self._stream: grpc.aio.StreamStreamCall[bytes, bytes] | None = None
-        self._out = Outbox()
-        self._end: _End | None = None
-        self._numbers = itertools.count(1)
+        self._channels = channels.of_this_loop()
+        self._key: channels.ChannelKey | None = None
+        self._asking = 0  # dispatches that have no call yet
 
     @property
     def load(self) -> int:
-        return len(self._calls)
+        """Calls under way, of all connections of this process to that worker."""
+        return self._asking + (0 if self._key is None else self._channels.load(self._key))
 
-    @property
-    def broken(self) -> bool:
-        return self._end is not None
+    async def dispatch(
+        self, routine: str, body: bytes, *, begun: bool = False, timeout_s: float = ACCEPT_TIMEOUT_S
+    ) -> Call:
+        """Returns when the worker has taken the call, which begins with its first `step`. With `begun` it returns at once: the call
+        may run by then, and must not be repeated elsewhere.
 
-    @property
-    def refusal(self) -> WoolError | None:
-        """What the worker would say to any call; nothing of this connection can help."""
-        return self._end.error(self._end.words) if self._end is not None and self._end.final else None
-
-    def failure(self) -> WoolError:
-        """For a call that was under way when the stream ended."""
-        end = self._end or _BROKE
-        return end.error(end.words)
-
-    async def open(self) -> None:
-        self._channel = grpc.aio.insecure_channel(self.metadata.address, options=OPTIONS)
-        method = self._channel.stream_stream(f"/{SERVICE}/{METHOD}")
-        self._stream = method(
-            metadata=((TOKEN_KEY, self._token), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
-        )
-        self._tasks.start(self._read(), "reader")
-        self._tasks.start(self._write(), "writer")
-
-    def call(self, routine: str, body: bytes, *, begin: bool = True) -> "Call":
-        """`begin` sends the first step with the task: it will not be repeated elsewhere, for it may have begun. `NotReached` when
-        the worker can't be asked, `MessageTooLarge` when the body is."""
-        if self.broken or self._stream is None:
-            raise NotReached(str(self.metadata.uid))
-        number = next(self._numbers)
-        self.send(frames.Task(number, routine, body))
-        call = Call(number, self, begun=begin)
-        self._calls[number] = call.responses
-        if begin:
-            self.send(frames.Next(number))
+        `NotReached` when it could not be asked, or did not answer in time; `WorkerRefused` when asking it again is of no use.
+        Nothing has run then. If cancelled, it leaves no call.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                call = await self._sent(routine, body, begun=begun)
+                if not begun:
+                    try:
+                        await call.accepted()
+                    except BaseException:
+                        call.close()
+                        raise
+        except TimeoutError:
+            raise self._no_answer(timeout_s) from None
         return call
 
     async def stop(self, timeout_s: float) -> None:
         """The worker takes no more calls, cancels those that run after `timeout_s` (0: at once, negative: never) and leaves.
-        Returns when none runs any more, or with the connection."""
-        await self._ask(lambda number: frames.Stop(number, timeout_s))
+        Returns when none runs any more, or when the worker is gone."""
+        await self._asked(lambda number: frames.Stop(number, timeout_s))
 
     async def idle_s(self) -> float:
-        """Since the worker's last call ended; 0 while one is under way."""
-        response = await self._ask(frames.Idle)
+        """Since the worker's last call ended, whoever made it; 0 while one is under way. `NotReached` if it does not say."""
+        response = await self._asked(frames.Idle)
         if not isinstance(response, frames.IdleFor):
-            raise self.failure()
+            raise NotReached(f"worker {self.metadata.uid} did not say how long it has been idle")
         return response.seconds
 
-    async def _ask(self, question: Callable[[int], frames.Request]) -> frames.Response | None:
-        """Of the worker itself, beside the calls. None when the connection broke."""
-        if self.broken or self._stream is None:
-            raise NotReached(str(self.metadata.uid))
-        number = next(self._numbers)
-        answers = self._calls[number] = asyncio.Queue()
+    async def _asked(self, question: Callable[[int], frames.Request]) -> frames.Response | None:
+        channel, give_back = await self._channels.acquire(self._known())
         try:
-            self.send(question(number))
-            return await answers.get()
+            return await channel.ask(self.metadata, question)
         finally:
-            self.end(number)
+            give_back()
 
-    def send(self, frame: frames.Request) -> None:
-        self._out.put(frame)
-
-    def end(self, number: int) -> None:
-        self._calls.pop(number, None)
-
-    async def _read(self) -> None:
-        stream, end = self._stream, _BROKE
+    async def probe(self, *, timeout_s: float = PROBE_TIMEOUT_S) -> None:
+        """Returns if the worker lets this client in. `NotReached` or `WorkerRefused` otherwise."""
         try:
-            while stream is not None and (message := await stream.read()) is not grpc.aio.EOF:
-                for response in frames.decode_responses(message):
-                    if response.call in self._calls:
-                        self._calls[response.call].put_nowait(response)
-        except grpc.aio.AioRpcError as error:
-            end = _end_of(error)
-        except frames.DecodeError:
-            end = _UNREADABLE
+            async with asyncio.timeout(timeout_s):
+                channel, give_back = await self._channels.acquire(self._known())
+        except TimeoutError:
+            raise self._no_answer(timeout_s) from None
+        give_back()
+        if channel.broken:
+            raise channel.unreached()
+
+    def _no_answer(self, timeout_s: float) -> NotReached:
+        return NotReached(f"worker {self.metadata.uid} did not answer in {timeout_s:g} s")
+
+    async def _sent(self, routine: str, body: bytes, *, begun: bool) -> Call:
+        self._asking += 1
+        try:
+            channel, give_back = await self._channels.acquire(self._known())
+            try:
+                await channel.permits.acquire()
+            except BaseException:
+                give_back()
+                raise
+            ended = functools.partial(_release, channel.permits, give_back)
+            try:
+                return channel.call(self.metadata, routine, body, begun=begun, ended=ended)
+            except BaseException:
+                ended()
+                raise
         finally:
-            self._break(end)
+            self._asking -= 1
 
-    async def _write(self) -> None:
-        stream = self._stream
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the reader hears why
-            if stream is not None:
-                await stream.initial_metadata()  # a write that a refusal overtakes would hide the reason (gRPC 1.85)
-            while stream is not None and (message := await self._out.take()) is not None:
-                await stream.write(message)
+    def _known(self) -> channels.ChannelKey:
+        if self._key is None:
+            try:
+                token = self._token if self._token is not None else credentials.token_for(self.metadata.address)
+            except OSError as error:
+                raise NotReached(f"the pool of worker {self.metadata.uid} is gone") from error
+            self._key = channels.ChannelKey(self.metadata.address, token, self.metadata.options)
+        return self._key
 
-    def _break(self, end: _End) -> None:
-        self._end = self._end or end
-        if self._stream is not None:
-            self._stream.cancel()
-        for responses in self._calls.values():
-            responses.put_nowait(None)
-
-    async def close(self) -> None:
-        self._break(_BROKE)
-        await self._tasks.close()
-        if self._channel is not None:
-            await self._channel.close()
+    def close(self) -> None:
+        """Lets go of what it shares; calls under way go on."""
+        if self._key is not None:
+            self._channels.expire(self._key)
 
 
-def _end_of(error: grpc.aio.AioRpcError) -> _End:
-    end = _ENDS.get(error.code(), _BROKE)
-    return end if end.words else end._replace(words=error.details() or "")
+def _release(permits: asyncio.Semaphore, give_back: Callable[[], None]) -> None:
+    permits.release()
+    give_back()

@@ -65,7 +65,9 @@ def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[WorkerPool, 
     """Says so in one line if it was started just now."""
     pool, just_now = runtime.pool(settings)
     if just_now:
-        print(f"wool: started a pool of {pool.size} worker process{'es' if pool.size > 1 else ''} for this notebook")
+        print(
+            f"wool: started a pool of {pool.crew.size} worker process{'es' if pool.crew.size > 1 else ''} for this notebook"
+        )
     return pool, just_now
 
 
@@ -293,13 +295,13 @@ class _Running:
         self._bridge, self._pool, self._worker = bridge, pool, worker
 
     def interrupt(self) -> None:
-        self._bridge.enter(self._pool.interrupt(self._worker)).result()
+        self._bridge.enter(self._pool.crew.interrupt(self._worker)).result()
 
     def end(self) -> None:
-        self._bridge.enter(self._pool.end(self._worker)).result()
+        self._bridge.enter(self._pool.crew.end(self._worker)).result()
 
     def kill(self) -> None:
-        self._bridge.enter(self._pool.kill(self._worker)).result()
+        self._bridge.enter(self._pool.crew.kill(self._worker)).result()
 
 
 def _loaded(parcel: buffers.Parcel) -> Any:

@@ -155,15 +155,15 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import jobs
 
         pool, just_now = jobs.started_pool(runtime, self._settings())
-        if pool.size > _MANY * host.usable_cpus():
-            print(f"wool: {pool.size} worker processes share {host.usable_cpus()} CPUs")
+        if pool.crew.size > _MANY * host.usable_cpus():
+            print(f"wool: {pool.crew.size} worker processes share {host.usable_cpus()} CPUs")
         if just_now:
             return
-        if self.workers is not None and self.workers > pool.size:
-            runtime.bridge.enter(pool.grow(self.workers)).result()
-            print(f"wool: the pool grows to {pool.size} worker processes")
+        if self.workers is not None and self.workers > pool.crew.size:
+            runtime.bridge.enter(pool.crew.grow(self.workers)).result()
+            print(f"wool: the pool grows to {pool.crew.size} worker processes")
         else:
-            print(f"wool: a pool of {pool.size} runs already; `%wool restart -n N` makes it smaller")
+            print(f"wool: a pool of {pool.crew.size} runs already; `%wool restart -n N` makes it smaller")
 
     def _stop(self) -> None:
         runtime = _runtime_if_loaded()
@@ -182,8 +182,8 @@ class Wool(Magics):  # type: ignore[misc]
             return
         for worker in runtime.workers():
             print(f"worker {worker.uid.hex[:8]}  {worker}")
-        if pool.starting:
-            print(f"{pool.starting} more on the way")
+        if pool.crew.starting:
+            print(f"{pool.crew.starting} more on the way")
 
     def _logs(self, lines: int | None) -> None:
         from wool_jupyter.notebook import logs

@@ -322,6 +322,8 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._exception
     if is_frame(t):
         return NotebookPickler._frame
+    if "__wool_reduce__" in vars(t):  # what travels with calls, and is not to be stored
+        return lambda _, obj: obj.__wool_reduce__()
     if is_array(t):
         return lambda pickler, array: pickler._array(array)
     if t.__name__ == "NewType" and t.__module__ == "typing":

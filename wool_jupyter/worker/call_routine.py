@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from wool_jupyter.dispatch import routine
+from wool_jupyter.dispatch import channels, routine
 from wool_jupyter.dispatch.carried import CarriedProxies
 from wool_jupyter.errors import in_words
 from wool_jupyter.wire import calls, classes, frames, homes, shipping
@@ -26,11 +26,16 @@ _Target = Coroutine[Any, Any, Any] | AsyncGenerator[Any, Any]
 def call_routine(lane: RoutineLane) -> Callable[[bytes], Body]:
     proxies = CarriedProxies()
     lane.at_end(proxies.clear)
+    lane.at_end(_close_channels)
 
     def begin(body: bytes) -> Body:
         return CallBody(lane, Running(body, lane, proxies))
 
     return begin
+
+
+async def _close_channels() -> None:
+    await channels.of_this_loop().clear()
 
 
 class CallBody:

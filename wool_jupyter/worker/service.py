@@ -87,7 +87,8 @@ class WorkerService:
         refusal = self._refusal_of(dict(context.invocation_metadata() or ()))
         if refusal is not None:
             await context.abort(*refusal)
-        await context.send_initial_metadata(())  # lets the client in: it sends nothing before
+        # Lets the client in, which sends nothing before. It tells from the metadata that this is no refusal.
+        await context.send_initial_metadata(((PROTOCOL_KEY, PROTOCOL),))
         # A step that has its value at once takes two turns of the loop: its Ack waits for it.
         out, tasks = Outbox(turns=2), OwnedTasks("stream")
         session = Session(self._routines, out.put, admission=self._admission, control=self)
