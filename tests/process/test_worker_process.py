@@ -8,17 +8,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from tests.support.channels import opened
 from tests.support.loops import run, until
 from tests.support.requests import cell_request
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.root import kernel_namespace, new_pool_directory
-from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import WorkerRefused
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.records import WorkerMetadata
@@ -62,23 +62,17 @@ class Worker:
     def log(self):
         return (self.pool / "log").read_text()
 
-    @asynccontextmanager
-    async def connected(self, token=None):
-        metadata = WorkerMetadata(self.uid, self.report["address"], self.pid, "1")
-        connection = WorkerConnection(metadata, token=read_token(str(self.pool)) if token is None else token)
-        await connection.open()
-        try:
-            yield connection
-        finally:
-            await connection.close()
+    @property
+    def metadata(self):
+        return WorkerMetadata(self.uid, self.report["address"], self.pid, "1")
 
     async def run(self, source):
         """A cell without inputs: its outcome and its text."""
         directory = self.pool / "calls" / uuid4().hex[:8]
         directory.mkdir()
         text = TextReader(str(directory))
-        async with self.connected() as connection:
-            call = connection.call("cell", cell_request(source, directory))
+        async with opened(self.metadata, read_token(str(self.pool))) as channel:
+            call = channel.call(self.metadata, "cell", cell_request(source, directory))
             event = None
             while not call.ended:
                 event = cells.decode_event(await call.step())
@@ -134,9 +128,9 @@ def test_it_runs_a_cell_and_needs_the_pools_token(pool):
     with started(pool) as worker:
 
         async def main():
-            async with worker.connected(token="wrong") as connection:
-                with pytest.raises(WorkerRefused, match="token"):
-                    await connection.call("cell", b"").step()
+            with pytest.raises(WorkerRefused, match="token"):
+                async with opened(worker.metadata, "wrong"):
+                    pass
             outcome, said = await worker.run("print('hello')")
             assert isinstance(outcome, cells.Outcome)
             assert said == "hello\n"

@@ -20,6 +20,10 @@ async def opened(metadata: WorkerMetadata, token: str) -> AsyncIterator[channels
         await channel.close()
 
 
+def under_way(channel: channels.Channel) -> int:
+    return len(channel._calls)
+
+
 @asynccontextmanager
 async def proxied(*workers: WorkerMetadata, token: str, **options: Any) -> AsyncIterator[WorkerProxy]:
     """Channels of the loop are closed at the end, whoever opened them."""
