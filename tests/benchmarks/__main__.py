@@ -1,4 +1,6 @@
-"""`python -m tests.benchmarks [--quick]`: what `%%wool` costs, in real kernels. Numbers are medians over fresh kernels."""
+"""`python -m tests.benchmarks [--quick] [--only cells|discovery]`: what `%%wool` costs, in real kernels, and what discovery does.
+
+Numbers are medians over fresh kernels, or over repetitions."""
 
 import argparse
 import os
@@ -6,7 +8,7 @@ import platform
 import sys
 from functools import partial
 
-from tests.benchmarks import cells
+from tests.benchmarks import cells, discovery
 from tests.benchmarks.table import Row, as_text
 
 AIMS = {
@@ -15,14 +17,21 @@ AIMS = {
     "x = 1, beyond a plain one": "< 5 ms",
     "10,000 printed lines": "ratio about 1",
     "grid search on the digits": "ratio about 1",
+    "publish": "< 200 µs",
+    "look at 128 workers, first": "< 5 ms",
+    "look at 128 workers, again": "< 5 ms",
+    "publish to event, same process": "< 20 ms",
+    "publish to event, another process": "< 20 ms",
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one fresh kernel each, and fewer cells")
-    quick = parser.parse_args().quick
-    benchmarks = [
+    parser.add_argument("--only", choices=["cells", "discovery"])
+    asked = parser.parse_args()
+    quick = asked.quick
+    of_cells = [
         cells.loading,
         cells.first_cell,
         partial(cells.trivial_cell, 40 if quick else 200),
@@ -30,12 +39,15 @@ def main() -> int:
         cells.printed_lines,
         cells.grid_search,
     ]
+    of_discovery = [discovery.publishing, discovery.scanning, discovery.latency, discovery.idling]
+    benchmarks = {"cells": of_cells, "discovery": of_discovery, None: [*of_cells, *of_discovery]}[asked.only]
     runs = 1 if quick else 5
     rows = [row for benchmark in benchmarks for row in _rows(benchmark, runs)]
     print(as_text(rows))
-    print(f"\n%load_ext imports {cells.modules_loaded()} modules that the kernel did not have.")
+    if asked.only != "discovery":
+        print(f"\n%load_ext imports {cells.modules_loaded()} modules that the kernel did not have.")
     print(
-        f"Medians of {runs} fresh kernel{'s' * (runs > 1)}; {os.cpu_count()} CPUs, Python {platform.python_version()}."
+        f"Medians of {runs} run{'s' * (runs > 1)}, each afresh; {os.cpu_count()} CPUs, Python {platform.python_version()}."
     )
     return 0
 

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from wool_jupyter.discovery import claim, registry
+from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
 
 NEVER = threading.Event()
@@ -51,6 +52,16 @@ def owned(namespace: Path, *, capacity: int = 8, block_size: int = 1024) -> clai
 def kill(claimed: claim.Claim) -> None:
     """What a SIGKILL of the owner leaves: the files, and no lock on the generation."""
     lock, claimed._generation = claimed._generation, None
+    assert lock is not None
+    lock.release()
+
+
+def crash(entered: LocalDiscovery) -> None:
+    """As `kill`, with the claim: an owner of this process that is no more."""
+    claimed = entered._claim
+    assert claimed is not None
+    kill(claimed)
+    lock, claimed._lock = claimed._lock, None
     assert lock is not None
     lock.release()
 

@@ -66,6 +66,13 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+async def begun(*coroutines: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
+    """Tasks for these, once they wait."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    await settle()
+    return tasks
+
+
 async def until(condition: Callable[[], object]) -> None:
     """For what another thread or process does; the deadline is `run`'s."""
     while not condition():  # noqa: ASYNC110

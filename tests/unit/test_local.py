@@ -17,12 +17,14 @@ import pytest
 from tests.support.cancelling import CancelledAt
 from tests.support.discovery import descriptors, generation_of, kill, owned, shown, silent, stop, take, tree, worker
 from tests.support.loops import run, until
+from tests.support.waiting import wait_until
 from wool_jupyter import host
 from wool_jupyter.discovery import files, locks, registry, subscriber, watcher
 from wool_jupyter.discovery import root as roots
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.protocol import DiscoveryLike, DiscoverySubscriberLike
 from wool_jupyter.errors import DiscoveryNamespaceInUse, DiscoveryNamespaceNotFound
+from wool_jupyter.wire.codec import encode_worker
 
 LONG_S = 60.0  # longer than any test: what comes earlier came by another way
 
@@ -66,6 +68,13 @@ def looks(monkeypatch):
 @pytest.fixture
 def no_watching(monkeypatch):
     monkeypatch.setattr(host, "watches_files", lambda: False)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_watched_after_it():
+    yield
+    gc.collect()
+    wait_until(lambda: not watchers())
 
 
 # Arguments
@@ -459,8 +468,8 @@ def test_a_publish_costs_every_subscription_few_looks_and_then_none(root, looks)
     run(main())
 
 
-def test_reading_a_registry_wakes_nobody(root, looks):
-    """A subscription that reads must not be told of it, nor must others."""
+def test_reading_a_registry_wakes_nobody(root, looks, monkeypatch):
+    """A subscription that reads, or binds, must not be told of it, nor must others."""
 
     async def main():
         async with discovery(root):
@@ -468,15 +477,45 @@ def test_reading_a_registry_wakes_nobody(root, looks):
             async with follow(root, poll_interval=0.01) as busy, follow(root) as idle:
                 assert await take(busy, 1) == await take(idle, 1) == [("added", 1)]
                 steps = [asyncio.ensure_future(anext(each)) for each in (busy, idle)]
+                assert await silent(steps[0], 0.1)
                 wakes = []
-                switchboard = watcher._switchboard
-                real, switchboard.ring = switchboard.ring, wakes.append
+                monkeypatch.setattr(watcher._switchboard, "ring", wakes.append)
+                async with follow(root, poll_interval=7) as newcomer, LocalDiscovery.Publisher("n", root=root):
+                    assert await take(newcomer, 1) == [("added", 1)]
                 assert await silent(steps[0], 0.5)
-                del switchboard.ring
-                assert real is not None
                 assert wakes == []
                 await stop(*steps)
         assert len(looks) > 10
+
+    run(main())
+
+
+def test_a_publish_during_a_look_causes_another(root, monkeypatch):
+    """Nobody tells of it again, and the next look by itself is far away."""
+
+    class Publishing(subscriber.Scan):
+        done = False
+
+        def take(self, blocks):
+            events = super().take(blocks)
+            if not Publishing.done:
+                Publishing.done = True
+                binding = registry.bind("n", root)
+                publication = binding.try_lock()
+                publication.apply("worker-added", worker(2).uid, encode_worker(worker(2)))
+                publication.release()
+                binding.close()
+            return events
+
+    monkeypatch.setattr(subscriber, "Scan", Publishing)
+    monkeypatch.setattr(host, "watches_files", lambda: False)
+    monkeypatch.setattr(subscriber, "COUNTER_POLL_S", LONG_S)
+
+    async def main():
+        async with discovery(root):
+            await publish(root, ("added", worker(1)))
+            async with follow(root, liveness_interval_s=LONG_S) as events:
+                assert await take(events, 2) == [("added", 1), ("added", 2)]
 
     run(main())
 

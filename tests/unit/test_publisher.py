@@ -45,7 +45,7 @@ def registered(root):
     """Numbers of the workers that a new subscriber would see."""
     binding = registry.bind("n", root)
     found = sorted(event.metadata.uid.int for event in Scan().take(binding.blocks()))
-    assert [uid.int for uid in binding.slots().workers()].sort() == found.sort()
+    assert sorted(uid.int for uid in binding.slots().workers()) == found
     binding.close()
     return found
 
@@ -317,6 +317,21 @@ def test_a_worker_whose_block_is_gone_is_added_anew_and_can_t_be_updated(root, o
             assert registered(root) == [1]
 
     run(main())
+
+
+def test_two_slots_together_are_not_mistaken_for_a_third_worker(root, owner):
+    from uuid import UUID
+
+    from wool_jupyter.records import WorkerMetadata
+
+    one, other = UUID(int=1 << 64 | 2), UUID(int=3 << 64 | 4)
+    between = UUID(int=2 << 64 | 3)
+    records = [WorkerMetadata(uid, "", 0, "") for uid in (one, other)]
+    run(publish(root, *(("added", record) for record in records)))
+    with pytest.raises(DiscoveryWorkerNotFound):
+        run(publish(root, ("updated", WorkerMetadata(between, "", 0, ""))))
+    run(publish(root, ("added", WorkerMetadata(between, "", 0, ""))))
+    assert registered(root) == sorted(uid.int for uid in (one, other, between))
 
 
 def test_a_full_registry_takes_a_worker_back_whose_block_is_gone(root):

@@ -9,7 +9,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 Name = str | Path
@@ -33,6 +33,13 @@ def open_directory(name: Name, *, at: int | None = None) -> int:
         if error.errno == errno.ELOOP:  # what macOS says of a link
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(name)) from None
         raise
+
+
+def check_room(descriptors: int) -> None:
+    """OSError unless there can be so many more."""
+    with ExitStack() as taken:
+        for _ in range(descriptors):
+            taken.callback(os.close, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def close(fd: int) -> None:

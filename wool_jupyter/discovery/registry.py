@@ -58,18 +58,25 @@ def create(at: int, *, capacity: int, block_size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The registry's content at one moment."""
+    """The registry's content at one moment, as it lies there: most of it is passed over."""
 
-    uids: list[UUID | None]  # None: free
+    content: bytes
 
     def of(self, uid: UUID) -> int | None:
-        return self.uids.index(uid) if uid in self.uids else None
+        return self._first(uid.bytes)
 
     def first_free(self) -> int | None:
-        return self.uids.index(None) if None in self.uids else None
+        return self._first(FREE)
 
     def workers(self) -> list[UUID]:
-        return [uid for uid in self.uids if uid is not None]
+        slots = (self.content[at : at + SLOT_BYTES] for at in range(0, len(self.content), SLOT_BYTES))
+        return [UUID(bytes=slot) for slot in slots if slot != FREE]
+
+    def _first(self, wanted: bytes) -> int | None:
+        at = self.content.find(wanted)
+        while at % SLOT_BYTES and at >= 0:  # the end of one slot and the beginning of the next
+            at = self.content.find(wanted, at + 1)
+        return None if at < 0 else at // SLOT_BYTES
 
 
 class Binding:
@@ -140,8 +147,7 @@ class Binding:
         data = files.read(registry, size)
         if len(data) < size or _stamp(data) != (self.capacity, self.block_size):
             self._lost()
-        slots = (data[at : at + SLOT_BYTES] for at in range(HEADER.size, size, SLOT_BYTES))
-        return Slots([None if slot == FREE else UUID(bytes=slot) for slot in slots])
+        return Slots(data[HEADER.size :])
 
     def _holds(self, registry: int) -> bool:
         if not self._closing.alive:

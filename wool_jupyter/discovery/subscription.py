@@ -100,7 +100,7 @@ class SharedSubscription:
 
     Subscriptions of equal `identity` share it. The `factory` of the one that is iterated first makes it, at that moment, and
     again after the last iteration has ended: then also a loss is forgotten. A late iteration begins with the present workers as
-    added. A slow one gets what it has missed merged, one event for each worker.
+    added. A slow one gets what it has missed merged, two events at most for each worker.
 
     Close an iteration that you leave early (`aclose`), or its share is held until it is collected. TypeError for an identity that
     has no hash. RuntimeError when it is iterated in a context, and on a loop, in which no subscription was made and no pool is.

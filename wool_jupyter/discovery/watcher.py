@@ -32,7 +32,7 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
 from wool_jupyter import host
-from wool_jupyter.discovery import generation
+from wool_jupyter.discovery import files, generation
 from wool_jupyter.settings import COUNTER_POLL_S
 
 # Asks the kernel for these alone. watchdog 7.1 also knows `opened` and `closed`: who reads a file would wake itself.
@@ -137,6 +137,7 @@ class _Switchboard(FileSystemEventHandler):
         return True
 
     def _begin(self) -> BaseObserver:
+        files.check_room(3)  # watchdog 7.1 loses one for good if there is only one or two
         observer = Observer()
         observer.start()
         closer = threading.Thread(target=self._close, args=(observer,), name="wool-watcher", daemon=True)

@@ -28,6 +28,9 @@ from wool_jupyter.nursery.children import Children
 from wool_jupyter.settings import CLAIM_PATIENCE_S, LOCK_PAUSE_MAX_S
 
 _LOOK_FOR_PARENT_S = 1.0  # only where there is no descriptor for the kernel's process
+_NEWS_S = (
+    1.0  # between the end of the kernel's descriptors and that of its process: it may have much memory to give back
+)
 _REAP_S = 1.5  # a killed process that holds much memory takes long to go; files must not wait for it
 
 
@@ -41,7 +44,7 @@ class _Nursery:
         self._incoming = b""
         self._outgoing = b""
         self._over = False
-        self.kernel_is_gone = False
+        self._was_terminated = self._was_told_to_stop = False
 
     def serve(self) -> None:
         """Until the kernel is gone or says stop."""
@@ -57,7 +60,7 @@ class _Nursery:
                 if mask & selectors.EVENT_READ:
                     key.data()
             if os.getppid() != self._kernel_pid:
-                self._on_kernel_gone()
+                self._over = True
 
     def finish(self) -> None:
         """Kills the workers and reaps them, within a bound."""
@@ -67,6 +70,15 @@ class _Nursery:
         while self._children and (left_s := deadline - time.monotonic()) > 0:
             if select.select([self._woken], [], [], left_s)[0]:
                 self._on_signals()
+
+    def kernel_is_gone(self) -> bool:
+        """Asked when this has ended. The kernel's socket ends a moment before its process does."""
+        deadline = time.monotonic() + _NEWS_S
+        while os.getppid() == self._kernel_pid:
+            if self._was_told_to_stop or self._was_terminated or time.monotonic() >= deadline:
+                return False
+            select.select([], [], [], LOCK_PAUSE_MAX_S)
+        return True
 
     def _watch(self, fd: int, on_readable: Callable[[], None]) -> None:
         self._selector.register(fd, selectors.EVENT_READ, on_readable)
@@ -79,7 +91,7 @@ class _Nursery:
         try:
             fd = host.process_descriptor(self._kernel_pid)
         except ProcessLookupError:
-            self._on_kernel_gone()
+            self._over = True
             return 0
         if fd is None:
             return _LOOK_FOR_PARENT_S
@@ -87,7 +99,7 @@ class _Nursery:
         return None
 
     def _on_kernel_gone(self) -> None:
-        self._over = self.kernel_is_gone = True
+        self._over = True
 
     def _on_control(self) -> None:
         try:
@@ -112,7 +124,7 @@ class _Nursery:
             case {"do": "kill", "uid": uid}:
                 self._children.kill(uid)
             case {"do": "stop"}:
-                self._over = True
+                self._over = self._was_told_to_stop = True
             case _:
                 raise ValueError(f"not a request: {message}")
 
@@ -151,7 +163,7 @@ class _Nursery:
 
     def _on_signals(self) -> None:
         if signal.SIGTERM in self._woken.recv(4096):
-            self._over = True
+            self._over = self._was_terminated = True
         self._reap()
 
     def _reap(self) -> None:
@@ -160,7 +172,8 @@ class _Nursery:
                 self._on_report(uid, fd)
             if (fd := self._children.ready_fd(uid)) is not None:
                 self._selector.unregister(fd)
-            if outcome := self._children.reap(uid):
+            # Those that it takes along did not end by themselves: the kernel hears of one end, its own.
+            if (outcome := self._children.reap(uid)) and not self._was_terminated:
                 self._send(event="exited", uid=uid, **outcome)
 
     def _send(self, **event: Any) -> None:
@@ -214,7 +227,7 @@ def main(control_fd: str, kernel_pid: str, *generations: str) -> None:
             nursery.serve()
         finally:
             nursery.finish()
-            if nursery.kernel_is_gone:
+            if nursery.kernel_is_gone():
                 for generation in generations:
                     _sweep(Path(generation))
 

@@ -127,7 +127,9 @@ def _spare(namespace: str, chosen: Path) -> tuple[claim.Claim, Path] | None:
         return None
     try:
         owned.sweep()
-        return owned, owned.stage(_folders)
+        directory = owned.stage(_folders)
+        claim.sweep_dead(other, sparing=namespace)
+        return owned, directory
     except OSError:
         owned.release()
         return None
