@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -51,11 +52,15 @@ _ENDS = {
     grpc.StatusCode.FAILED_PRECONDITION: _End(WorkerRefused, WorkerRefused, ""),
     grpc.StatusCode.UNIMPLEMENTED: _End(WorkerRefused, WorkerRefused, _OTHER_PROTOCOL),
     grpc.StatusCode.INVALID_ARGUMENT: _End(WorkerRefused, WorkerRefused, ""),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: _End(MessageTooLarge, MessageTooLarge, _TOO_LARGE),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: _End(MessageTooLarge, NotReached, _TOO_LARGE),
     grpc.StatusCode.UNAVAILABLE: _BROKE,
     grpc.StatusCode.DEADLINE_EXCEEDED: _BROKE,
     grpc.StatusCode.CANCELLED: _BROKE,
 }
+
+
+# What gRPC knows of an address is this channel's alone: after another one's failure it would not try for a while.
+_OPTIONS = [*OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
 
 
 class ChannelKey(NamedTuple):
@@ -64,6 +69,10 @@ class ChannelKey(NamedTuple):
     target: str  # gRPC's name of an address
     token: str
     options: ChannelOptions
+
+    def __repr__(self) -> str:
+        """Names of tasks and messages of errors show it: nothing secret."""
+        return f"the channel to {self.target}"
 
 
 class Channel:
@@ -83,11 +92,6 @@ class Channel:
         self._numbers = itertools.count(1)
 
     @property
-    def load(self) -> int:
-        """Calls under way."""
-        return len(self._calls)
-
-    @property
     def broken(self) -> bool:
         return self._end is not None
 
@@ -101,7 +105,7 @@ class Channel:
 
     async def open(self) -> None:
         """Returns when the worker has let this client in. `NotReached` or `WorkerRefused` if it does not: then it is closed."""
-        self._channel = grpc.aio.insecure_channel(self._key.target, options=OPTIONS)
+        self._channel = grpc.aio.insecure_channel(self._key.target, options=_OPTIONS)
         method = self._channel.stream_stream(f"/{SERVICE}/{METHOD}")
         self._stream = method(
             metadata=((TOKEN_KEY, self._key.token), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
@@ -190,8 +194,9 @@ class Channel:
         if self._stream is not None:
             self._stream.cancel()
         self._out.close()
-        for call, _ in self._calls.values():
+        for number, (call, _) in list(self._calls.items()):
             call.responses.put_nowait(None)
+            self.end(number)  # whoever has the call may not ask for a long time, and others wait for its permit
         self._broke()
 
     async def close(self) -> None:
@@ -211,7 +216,7 @@ class Channels:
     """The open ones of a loop. A channel stays for a while after its last call, and is replaced when it has broken."""
 
     def __init__(self) -> None:
-        self._open: dict[ChannelKey, Channel] = {}
+        self._loads: Counter[str] = Counter()
         # A broken channel may still be in use: under a number of its own it stands in nobody's way.
         self._current: dict[ChannelKey, int] = {}
         self._numbers = itertools.count()
@@ -224,16 +229,29 @@ class Channels:
     def stats(self) -> ResourcePoolStats:
         return self._pool.stats
 
-    def load(self, key: ChannelKey) -> int:
-        """Calls under way with that worker."""
-        channel = self._open.get(key)
-        return 0 if channel is None else channel.load
+    def load(self, target: str) -> int:
+        """Users of channels to that worker, those included that wait for one to open: by whatever key, replaced ones too."""
+        return self._loads[target]
 
     async def acquire(self, key: ChannelKey) -> tuple[Channel, Callable[[], None]]:
         """The channel, and what gives it back. `NotReached` or `WorkerRefused` if it can't be opened."""
         number = self._current.setdefault(key, next(self._numbers))
-        channel = await self._pool.acquire((key, number))
-        return channel, functools.partial(self._pool.let_go, (key, number))
+        self._loads[key.target] += 1
+        try:
+            channel = await self._pool.acquire((key, number))
+        except BaseException:
+            self._left(key.target)
+            raise
+        return channel, functools.partial(self._give_back, key, number)
+
+    def _give_back(self, key: ChannelKey, number: int) -> None:
+        self._left(key.target)
+        self._pool.let_go((key, number))
+
+    def _left(self, target: str) -> None:
+        self._loads[target] -= 1
+        if not self._loads[target]:
+            del self._loads[target]
 
     def expire(self, key: ChannelKey) -> None:
         """Closes it as soon as nobody uses it: the worker is gone, or is reached otherwise."""
@@ -248,13 +266,11 @@ class Channels:
         key, number = identity
         channel = Channel(key, broke=functools.partial(self._lose, key, number))
         await channel.open()
-        self._open[key] = channel
         return channel
 
     def _lose(self, key: ChannelKey, number: int) -> None:
         if self._current.get(key) == number:
             del self._current[key]
-            self._open.pop(key, None)
             self._tasks.start(self._pool.expire((key, number)), f"end of the channel to {key.target}")
 
 

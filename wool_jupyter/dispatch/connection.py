@@ -21,12 +21,11 @@ class WorkerConnection:
         self._token = token
         self._channels = channels.of_this_loop()
         self._key: channels.ChannelKey | None = None
-        self._asking = 0  # dispatches that have no call yet
 
     @property
     def load(self) -> int:
-        """Calls under way, of all connections of this process to that worker."""
-        return self._asking + (0 if self._key is None else self._channels.load(self._key))
+        """Calls under way or asked for, of all connections of this loop to that worker."""
+        return self._channels.load(self.metadata.address)
 
     async def dispatch(
         self, routine: str, body: bytes, *, begun: bool = False, timeout_s: float = ACCEPT_TIMEOUT_S
@@ -84,31 +83,33 @@ class WorkerConnection:
         return NotReached(f"worker {self.metadata.uid} did not answer in {timeout_s:g} s")
 
     async def _sent(self, routine: str, body: bytes, *, begun: bool) -> Call:
-        self._asking += 1
+        channel, give_back = await self._channels.acquire(self._known())
         try:
-            channel, give_back = await self._channels.acquire(self._known())
-            try:
-                await channel.permits.acquire()
-            except BaseException:
-                give_back()
-                raise
-            ended = functools.partial(_release, channel.permits, give_back)
-            try:
-                return channel.call(self.metadata, routine, body, begun=begun, ended=ended)
-            except BaseException:
-                ended()
-                raise
-        finally:
-            self._asking -= 1
+            await channel.permits.acquire()
+        except BaseException:
+            give_back()
+            raise
+        ended = functools.partial(_release, channel.permits, give_back)
+        try:
+            return channel.call(self.metadata, routine, body, begun=begun, ended=ended)
+        except BaseException:
+            ended()
+            raise
 
     def _known(self) -> channels.ChannelKey:
         if self._key is None:
             try:
                 token = self._token if self._token is not None else credentials.token_for(self.metadata.address)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # no such file, or what an address says is no path
                 raise NotReached(f"the pool of worker {self.metadata.uid} is gone") from error
             self._key = channels.ChannelKey(self.metadata.address, token, self.metadata.options)
         return self._key
+
+    def give_way_to(self, successor: "WorkerConnection") -> None:
+        """As `close`, unless the channel is the successor's as well."""
+        mine, its = self.metadata, successor.metadata
+        if (mine.address, mine.options) != (its.address, its.options):
+            self.close()
 
     def close(self) -> None:
         """Lets go of what it shares; calls under way go on."""

@@ -34,7 +34,7 @@ Failures: TypeAlias = dict[UUID, RpcError]
 
 
 class WorkerProxy:
-    """Who can be asked, kept up to date by a discovery, and calls to them. Lives on one loop; can be started once.
+    """Who can be asked, kept up to date by a discovery, and calls to them. Lives on one loop; what was stopped stays so.
 
     `lease` bounds how many workers it holds at a time; one that was turned away stays out until it is announced again. A worker
     that fails for good is evicted until it is announced again, or `readmit`.
@@ -96,6 +96,7 @@ class WorkerProxy:
         self._failure: FailureReport | None = None
         self._failure_was_told = False
         self._entered = False
+        self._stopped = False
 
     @property
     def workers(self) -> LoadBalancerContextView:
@@ -124,14 +125,15 @@ class WorkerProxy:
         except Exception as failure:
             if error is None:
                 raise
-            _log.warning("the discovery of a pool had failed: %s", failure)
+            _log.warning("the discovery or the balancer of a pool has failed: %s", failure)
 
     async def start(self) -> None:
         """Returns when the quorum is there; nothing if it is started already. TimeoutError when it is not in time, the discovery's
-        error when that fails first; then, and if cancelled, it is not started."""
+        error when that fails first; then, and if cancelled, it is not started. RuntimeError after `stop`."""
         async with self._starting:
             if self.started:
                 return
+            self._check_not_stopped()
             async with AsyncExitStack() as resources:
                 balancer: Any = self._balancer
                 if hasattr(balancer, "__aenter__"):
@@ -152,34 +154,46 @@ class WorkerProxy:
                 self._resources = resources.pop_all()
 
     async def stop(self) -> None:
-        """Evicts everyone; calls under way go on. Idempotent."""
-        resources, self._resources = self._resources, None
-        if resources is None:
-            return
-        await resources.aclose()
+        """Evicts everyone, and a start under way gives up; calls under way go on. Idempotent."""
+        self._stopped = True
+        self._changed.set()
+        async with self._starting:
+            resources, self._resources = self._resources, None
+            if resources is None:
+                return
+            await resources.aclose()
         if self._failure is not None and not self._failure_was_told:
             self._tell_failure()
 
     async def _end_sentinel(self) -> None:
-        if self._sentinel is not None:
-            self._sentinel.cancel()
-            await asyncio.wait({self._sentinel})
-            self._sentinel = None
-        for uid in list(self._connections):
-            self.evict(uid)
-        self._announced.clear()
+        sentinel, self._sentinel = self._sentinel, None
+        try:
+            if sentinel is not None:
+                sentinel.cancel()
+                await asyncio.wait({sentinel})
+        finally:
+            for uid in list(self._connections):
+                self.evict(uid)
+            self._announced.clear()
+
+    def _check_not_stopped(self) -> None:
+        if self._stopped:
+            raise RuntimeError("this WorkerProxy was stopped: make another one")
 
     async def _quorum_is_there(self) -> None:
         if not self._quorum:
             return
         try:
-            async with asyncio.timeout(self._quorum_timeout_s):
+            async with asyncio.timeout(self._quorum_timeout_s) as limit:
                 while len(self._connections) < self._quorum:
+                    self._check_not_stopped()
                     if self._failure is not None:
                         self._tell_failure()
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
+            if not limit.expired():  # the discovery's own
+                raise
             found = len(self._connections)
             raise TimeoutError(
                 f"{found} of {self._quorum} workers were there after {self._quorum_timeout_s:g} s"
@@ -211,18 +225,24 @@ class WorkerProxy:
             self._announced.pop(metadata.uid, None)
             self.evict(metadata.uid)
             return
-        self._announced[metadata.uid] = metadata
-        has_room = self._lease is None or len(self._connections) < self._lease
-        if metadata.uid in self._connections or (event.type == "worker-added" and has_room):
+        if event.type == "worker-added" or metadata.uid in self._announced:
+            self._announced[metadata.uid] = metadata
+        if metadata.uid in self._connections or (event.type == "worker-added" and self._has_room):
             self._admit(metadata)
 
+    @property
+    def _has_room(self) -> bool:
+        return self._lease is None or len(self._connections) < self._lease
+
     def _admit(self, metadata: WorkerMetadata) -> None:
-        """Under its uid, in place of an earlier record, whose connection is not closed: its channel may be this one's, too."""
+        """Under its uid, in place of an earlier record; calls under way there go on."""
         before = self._connections.get(metadata.uid)
         if before is not None and before.metadata == metadata:
             return
         connection = self._connections[metadata.uid] = WorkerConnection(metadata, token=self._token)
         self._context.add_worker(metadata, connection)
+        if before is not None:
+            before.give_way_to(connection)
         self._changed.set()
 
     def evict(self, uid: UUID) -> None:
@@ -234,9 +254,9 @@ class WorkerProxy:
             self._changed.set()
 
     def readmit(self, uid: UUID) -> bool:
-        """A worker that was evicted here and is still announced. False if it is not."""
+        """A worker that was evicted here and is still announced. False if it is not, or if the lease has no room for it."""
         metadata = self._announced.get(uid)
-        if metadata is None:
+        if metadata is None or not (uid in self._connections or self._has_room):
             return False
         self._admit(metadata)
         return True
@@ -376,8 +396,8 @@ def _checked_quorum(quorum: int | None, lease: int | None, static: Collection[Wo
         raise ValueError(f"quorum is a number of workers, not {quorum}")
     if lease is not None and quorum > lease:
         raise ValueError(f"a quorum of {quorum} is never there with a lease of {lease}")
-    if static is not None and quorum > len({metadata.uid for metadata in static}):
-        raise ValueError(f"a quorum of {quorum} is never there with {len(static)} workers")
+    if static is not None and quorum > (usable := len({metadata.uid for metadata in static if not metadata.secure})):
+        raise ValueError(f"a quorum of {quorum} is never there with {usable} workers that can be asked")
     return quorum
 
 
