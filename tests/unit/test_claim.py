@@ -14,6 +14,7 @@ from wool_jupyter.errors import DiscoveryNamespaceContended, DiscoveryNamespaceI
 
 @pytest.fixture(autouse=True)
 def no_descriptor_stays():
+    gc.collect()
     before = descriptors()
     yield
     gc.collect()
