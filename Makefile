@@ -11,8 +11,8 @@ LAB_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-FAST_FOLDERS := tests/unit tests/contracts
-TEST_FOLDERS := $(FAST_FOLDERS) tests/machines tests/wire tests/process tests/notebook
+FAST_FOLDERS := tests/unit tests/contracts tests/machines
+TEST_FOLDERS := $(FAST_FOLDERS) tests/wire tests/process tests/notebook
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'

@@ -1,4 +1,4 @@
-"""What every balancer keeps to. Add yours to `BALANCERS`."""
+"""What every balancer keeps to. Add yours to `BALANCERS`, and to `TAKE_FREE_ONLY` if it never names a busy worker."""
 
 import asyncio
 from uuid import UUID
@@ -9,15 +9,19 @@ from hypothesis import strategies as st
 
 from tests.support.loops import run
 from wool_jupyter.balance.context import LoadBalancerContext
-from wool_jupyter.balance.protocol import LoadBalancerLike
+from wool_jupyter.balance.protocol import LoadBalancerLike, Task
+from wool_jupyter.balance.round_robin import RoundRobinLoadBalancer
 from wool_jupyter.balance.sticky import Sticky
 from wool_jupyter.errors import NotReached
 from wool_jupyter.records import WorkerMetadata
 
-BALANCERS = [Sticky]
+TAKE_FREE_ONLY = [Sticky]
+BALANCERS = [*TAKE_FREE_ONLY, RoundRobinLoadBalancer]
 MOST_STEPS = 100
+TASK = Task("routine")
 
 every_balancer = pytest.mark.parametrize("make", BALANCERS, ids=lambda make: make.__name__)
+every_one_that_takes_free_only = pytest.mark.parametrize("make", TAKE_FREE_ONLY, ids=lambda make: make.__name__)
 
 
 class Connection:
@@ -44,7 +48,7 @@ class Pool:
         self.context.remove_worker(UUID(int=number))
 
     def ask(self, balancer):
-        return balancer.delegate(context=self.context.view)
+        return balancer.delegate(TASK, context=self.context.view)
 
 
 async def step(awaitable):
@@ -78,7 +82,7 @@ def test_it_has_the_protocols_shape(make):
     assert isinstance(make(), LoadBalancerLike)
 
 
-@every_balancer
+@every_one_that_takes_free_only
 def test_it_names_free_workers_only(make):
     assert sorted(run(refused_by_all(Pool([0, 1, 0, 7]), make()))) == [0, 2]
 
@@ -88,7 +92,7 @@ def test_it_ends_with_an_empty_pool(make):
     assert run(refused_by_all(Pool(), make())) == []
 
 
-@every_balancer
+@every_one_that_takes_free_only
 def test_it_ends_when_all_are_busy(make):
     assert run(refused_by_all(Pool([1, 1]), make())) == []
 
@@ -120,7 +124,7 @@ def test_it_goes_on_with_the_next(make, failed):
     run(main())
 
 
-@every_balancer
+@every_one_that_takes_free_only
 def test_it_looks_at_the_load_when_it_is_asked_for_the_next(make):
     async def main():
         pool, balancer = Pool([0, 0, 0]), make()
@@ -206,7 +210,8 @@ def test_it_ends_whoever_joins_and_leaves_between_steps(make, before, steps):
         for k in range(MOST_STEPS):
             if number is None:
                 break
-            assert pool.connections[number].load == 0
+            assert number in pool.connections
+            assert make not in TAKE_FREE_ONLY or pool.connections[number].load == 0
             asked.append(number)
             changes, answer = steps[k] if k < len(steps) else ([], "failed")
             change(pool, changes)

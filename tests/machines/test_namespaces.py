@@ -15,14 +15,14 @@ from hypothesis.stateful import (
 )
 
 from tests.support.discovery import crash, tree, worker
+from tests.support.disk_machines import DiskMachine, by_length
 from tests.support.loops import run
-from tests.support.machines import LoopMachine, by_length
 from wool_jupyter.discovery import claim
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.errors import DiscoveryNamespaceInUse, DiscoveryNamespaceNotFound
 
 
-class Namespaces(LoopMachine):
+class Namespaces(DiskMachine):
     """The model: who owns the namespace, and to which owner each publisher is bound."""
 
     instances = Bundle("instances")

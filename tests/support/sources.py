@@ -8,12 +8,13 @@ _END = object()
 
 
 class Source:
-    """Each iteration takes what was fed, and else waits."""
+    """Each iteration takes what was fed, and else waits. It holds its iterators: the collector would close what the code forgot."""
 
     def __init__(self, *items: Any, then_end: bool = False) -> None:
         self.asked = 0  # steps that were begun
         self.opened = 0
         self.closed = 0
+        self._iterators: list[AsyncGenerator[Any, None]] = []
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
         for item in items:
             self.give(item)
@@ -29,7 +30,11 @@ class Source:
     def end(self) -> None:
         self._answers.put_nowait(_END)
 
-    async def __aiter__(self) -> AsyncGenerator[Any, None]:
+    def __aiter__(self) -> AsyncGenerator[Any, None]:
+        self._iterators.append(self._stream())
+        return self._iterators[-1]
+
+    async def _stream(self) -> AsyncGenerator[Any, None]:
         self.opened += 1
         try:
             while True:

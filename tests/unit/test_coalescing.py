@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.workers import added, dropped, updated
@@ -56,6 +56,7 @@ class Reader:
             self.members[uid] = event.metadata
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_a_slow_reader_ends_where_one_does_who_hears_everything(steps):
     queue, slow, prompt = EventQueue(), Reader(), Reader()

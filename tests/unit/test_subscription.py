@@ -147,20 +147,33 @@ def test_all_contexts_of_a_loop_share_its_pool():
 
 def test_loops_share_nothing():
     raw = subscriber_class()
-    subscription = raw("a")
+    subscription = raw("a", Replay([added(1)]))
+
+    async def inner():
+        iteration = aiter(subscription)
+        assert await anext(iteration) == added(1)
+        await iteration.aclose()
 
     async def main():
         iteration = aiter(subscription)
-        (pull,) = await begun(anext(iteration))
-        raw.built[-1].source.give(added(1))
-        assert await pull == added(1)
-        if len(raw.built) == 1:
-            with_another_loop = await asyncio.to_thread(run, main())
-            assert with_another_loop is None
+        assert await anext(iteration) == added(1)
+        await asyncio.to_thread(run, inner())
         await iteration.aclose()
 
     run(main())
     assert len(raw.built) == 2
+
+
+def test_a_loop_takes_its_pool_with_it():
+    raw = subscriber_class()
+
+    async def main():
+        return [event async for event in raw("a", Replay([added(1)]))], weakref.ref(subscriber_pool())
+
+    events, pool = contextvars.copy_context().run(run, main())
+    assert events == [added(1)]
+    gc.collect()
+    assert pool() is None
 
 
 @pytest.mark.case("FAN-05")

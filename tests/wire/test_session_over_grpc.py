@@ -85,8 +85,8 @@ async def connected(metadata, token=TOKEN):
 
 
 @asynccontextmanager
-async def proxied(*metadata):
-    proxy = WorkerProxy(Sticky(), token=TOKEN)
+async def proxied(*metadata, balancer=None):
+    proxy = WorkerProxy(balancer or Sticky(), token=TOKEN)
     for each in metadata:
         await proxy.admit(each)
     try:
@@ -447,7 +447,7 @@ def test_a_balancer_hears_of_each_candidate_what_became_of_it(sockets):
         def __init__(self):
             self.heard = []
 
-        async def delegate(self, *, context):
+        async def delegate(self, task, *, context):
             for uid in list(context.workers):
                 try:
                     taken = yield uid
@@ -543,7 +543,7 @@ def test_a_candidate_that_left_while_the_balancer_named_it_is_not_asked(sockets)
                 def __init__(self):
                     self.answers = []
 
-                async def delegate(self, *, context):
+                async def delegate(self, task, *, context):
                     for uid in (UUID(int=99), one.uid):
                         answer = yield uid
                         self.answers.append(answer)
@@ -624,5 +624,37 @@ def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, 
             assert await values_of(await proxy.dispatch("cell", b"")) == [b""]
             assert started == ["first", "second"]
         await server.stop(grace=None)
+
+    run(main())
+
+
+class GoesOn:
+    """A balancer that does not end when a candidate took the call."""
+
+    async def delegate(self, task, *, context):
+        while True:
+            yield next(iter(context.workers))
+
+
+class FailsAtLast:
+    async def delegate(self, task, *, context):
+        yield next(iter(context.workers))
+        raise LookupError("of the balancer")
+
+
+@pytest.mark.parametrize(
+    ("balancer", "error", "words"),
+    [(GoesOn, RuntimeError, "GoesOn goes on after"), (FailsAtLast, LookupError, "of the balancer")],
+)
+def test_a_call_is_cancelled_if_the_balancer_errs_when_it_hears_of_it(sockets, balancer, error, words):
+    """It was sent, and nobody would read its answer."""
+
+    async def main():
+        forever = Forever()
+        async with serving(sockets, forever=forever) as (metadata, _), proxied(metadata, balancer=balancer()) as proxy:
+            with pytest.raises(error, match=words):
+                await proxy.dispatch("forever", b"")
+            assert list(loads(proxy).values()) == [0]
+            await until(lambda: not forever.inside)
 
     run(main())

@@ -153,7 +153,7 @@ class FanoutConsumer(AsyncIterator[T]):
         return len(self._queue)
 
     def enqueue(self, item: T) -> None:
-        """For this consumer alone."""
+        """For this consumer alone. If it is waiting, it wakes with the source's next step."""
         self._queue.append(item)
 
     async def __anext__(self) -> T:

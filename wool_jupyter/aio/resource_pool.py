@@ -18,6 +18,7 @@ _NONE = object()
 @dataclass(eq=False, slots=True)
 class _Entry(Generic[K]):
     key: K  # of whoever missed it, which is the one that the factory got
+    name: str
     references: int = 0
     doomed: bool = False
     value: Any = _NONE
@@ -43,9 +44,9 @@ class ResourcePool(Generic[K, T]):
     """One resource for each key, counted by its users. Lives on one loop.
 
     `factory` makes the resource of a key; slow or stuck, it delays nobody who wants another key. `finalizer` ends a resource `ttl`
-    seconds after its last reference went, or with it (0). Both run in tasks of the pool, so that a user's cancellation can't
-    interrupt them half-way. By the time that a finalizer runs its resource has left the pool, and the next user gets a new one.
-    A failure of a finalizer is reported with the key.
+    seconds after its last reference went, or with it (0). Both run in tasks of the pool: a user's cancellation interrupts no
+    finalizer, and a making only if nobody else waits for it. By the time that a finalizer runs its resource has left the pool, and
+    the next user gets a new one. A failure of a finalizer is reported with the key.
     """
 
     def __init__(
@@ -111,8 +112,8 @@ class ResourcePool(Generic[K, T]):
     async def _acquire(self, key: K) -> _Entry[K]:
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry(key)
-            entry.making = self._tasks.start(self._make(entry), f"{key!r}")
+            entry = self._entries[key] = _Entry(key, repr(key))
+            entry.making = self._tasks.start(self._make(entry), entry.name)
         entry.references += 1
         entry.doomed = False
         entry.stop_timer()
@@ -125,7 +126,7 @@ class ResourcePool(Generic[K, T]):
         if entry.failure is not None:
             entry.failure.report()
         if not self._holds(entry):
-            raise RuntimeError(f"{key!r} was cleared before it could be used")
+            raise RuntimeError(f"{entry.name} was cleared before it could be used")
         return entry
 
     async def _release(self, entry: _Entry[K]) -> None:
@@ -139,7 +140,7 @@ class ResourcePool(Generic[K, T]):
         if not self._holds(entry):
             return None
         if not entry.references:
-            raise ValueError(f"{entry.key!r} was released more often than it was acquired")
+            raise ValueError(f"{entry.name} was released more often than it was acquired")
         entry.references -= 1
         if entry.references:
             return None
@@ -157,13 +158,13 @@ class ResourcePool(Generic[K, T]):
         if not entry.making.done():
             entry.making.cancel()
             return None
-        return self._tasks.start(self._finalize(entry), f"{entry.key!r}")
+        return self._tasks.start(self._finalize(entry), entry.name)
 
     async def _make(self, entry: _Entry[K]) -> None:
         try:
             entry.value = await self._factory(entry.key)
         except asyncio.CancelledError as error:
-            failure = RuntimeError(f"the making of {entry.key!r} was cancelled")
+            failure = RuntimeError(f"the making of {entry.name} was cancelled")
             failure.__cause__ = error
             self._fail(entry, failure)
         except BaseException as error:  # noqa: BLE001 (whatever it is, those who wait raise it)

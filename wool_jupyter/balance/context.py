@@ -23,7 +23,7 @@ class Candidate:
 
 
 class LoadBalancerContextView:
-    """Live and read-only."""
+    """What a balancer sees: live, and read-only. One for the life of its context."""
 
     def __init__(self, workers: Mapping[UUID, Candidate]) -> None:
         self._workers = MappingProxyType(workers)
@@ -34,14 +34,28 @@ class LoadBalancerContextView:
 
 
 class LoadBalancerContext:
+    """One entry for each uid; the last writer wins, also with an older record. A refreshed entry keeps its place in the order.
+
+    A connection that is displaced is not closed: its channel may serve the new entry as well, and belongs to whoever opened it.
+    """
+
     def __init__(self) -> None:
         self._workers: dict[UUID, Candidate] = {}
         self.view = LoadBalancerContextView(self._workers)
 
+    @property
+    def workers(self) -> Mapping[UUID, Candidate]:
+        return self.view.workers
+
     def add_worker(self, metadata: WorkerMetadata, connection: ConnectionLike) -> None:
-        """Admits, or overwrites the entry of the same uid in its place."""
+        """Admits, or overwrites the entry of the same uid."""
         self._workers[metadata.uid] = Candidate(metadata, connection)
 
+    def update_worker(self, metadata: WorkerMetadata, connection: ConnectionLike) -> None:
+        """Overwrites the entry of the same uid. If there is none, nothing: an update brings nobody back who was evicted."""
+        if metadata.uid in self._workers:
+            self._workers[metadata.uid] = Candidate(metadata, connection)
+
     def remove_worker(self, uid: UUID) -> None:
-        """An absent uid is no error."""
+        """Evicts, whatever the record says by now. An absent uid is no error."""
         self._workers.pop(uid, None)

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from uuid import UUID
 
 from wool_jupyter.balance.context import LoadBalancerContextView
+from wool_jupyter.balance.protocol import Task
 
 
 class Sticky:
@@ -12,7 +13,7 @@ class Sticky:
     def __init__(self) -> None:
         self._recent: list[UUID] = []  # latest last
 
-    async def delegate(self, *, context: LoadBalancerContextView) -> AsyncGenerator[UUID, UUID | None]:
+    async def delegate(self, task: Task, *, context: LoadBalancerContextView) -> AsyncGenerator[UUID, UUID | None]:  # noqa: ARG002
         present = context.workers
         self._recent = [uid for uid in self._recent if uid in present]
         newcomers = [uid for uid in present if uid not in self._recent]

@@ -5,7 +5,7 @@ from contextlib import aclosing, suppress
 from uuid import UUID
 
 from wool_jupyter.balance.context import LoadBalancerContext
-from wool_jupyter.balance.protocol import LoadBalancerLike
+from wool_jupyter.balance.protocol import LoadBalancerLike, Task
 from wool_jupyter.dispatch.connection import Call, WorkerConnection
 from wool_jupyter.errors import NotReached, NoWorkersAvailable
 from wool_jupyter.records import WorkerMetadata
@@ -41,7 +41,7 @@ class WorkerProxy:
         """Returns once it is sent. `only` asks that worker or nobody. `NoWorkersAvailable` when nobody could be asked; if one has
         refused for good (another version), what it said."""
         refusal = None
-        candidates = self._balancer.delegate(context=self._context.view) if only is None else _just(only)
+        candidates = self._balancer.delegate(Task(routine), context=self._context.view) if only is None else _just(only)
         async with aclosing(candidates):
             uid = await _candidate(candidates.asend(None))
             while uid is not None:
@@ -55,7 +55,13 @@ class WorkerProxy:
                     refusal = connection.refusal or refusal
                     uid = await _candidate(candidates.athrow(error))
                     continue
-                await _candidate(candidates.asend(uid))
+                try:
+                    further = await _candidate(candidates.asend(uid))
+                    if further is not None:
+                        raise RuntimeError(f"{type(self._balancer).__name__} goes on after {uid} has taken the call")
+                except BaseException:
+                    call.close()
+                    raise
                 return call
         if refusal is not None:
             raise refusal
