@@ -198,7 +198,7 @@ class Arrived:
     """What a reply holds, loaded and not yet applied."""
 
     contents: list[tuple[str, patching.Contents]] = field(default_factory=list)
-    class_changes: list[tuple[str, dict[str, Any], list[str]]] = field(default_factory=list)
+    class_changes: list[classes.Change] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
     apart: dict[str, Any] = field(default_factory=dict)  # changed inputs that come as new objects
     value: Any = None
@@ -281,8 +281,8 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
     namespace = shipment.namespace
     with pickling.unhindered():
         patch = patching.Patch(arrived.contents, shipment.originals if arrived.contents else {})
-    for ident, rebound, gone in arrived.class_changes:
-        classes.apply_differences(classes.class_by_id(ident), rebound, gone)
+    for change in arrived.class_changes:
+        classes.apply_change(change)
     namespace.update(arrived.apart)
     namespace.update(arrived.names)
     for name in deleted:

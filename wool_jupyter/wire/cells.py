@@ -61,7 +61,7 @@ class Ask(_Event, frozen=True, tag="ask"):
 
 # A reply is a row of dumps with one memo, each ((kind, variable or ""), what it holds):
 #   contents   of a changed input: patching.Contents
-#   classes    [(class id, attributes rebound, attributes deleted)]
+#   classes    [classes.Change]
 #   name       a variable that the cell has bound; modules come first, then functions and classes
 #   apart      {variable: value} of changed inputs that come as new objects
 #   value      of the last expression

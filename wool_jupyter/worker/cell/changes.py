@@ -64,7 +64,7 @@ class Arrival:
         position = {id(o): n for n, o in self._objects.items()}
         self._ends = [position[id(root)] for root in self._roots]
         loaded = [o for o in self._objects.values() if isinstance(o, type) and o.__module__ == "__main__"]
-        self._classes = {cls: classes.attributes_of(cls) for cls in loaded}
+        self._classes = {cls: classes.parts_of(cls) for cls in loaded}
         self._digests = [xxhash.xxh3_128_digest(b) for b in self._buffers]
         self._by_address = {(_address(b), b.nbytes): d for b, d in zip(self._buffers, self._digests, strict=True)}
         self._before = self._baseline(sets=bool(met & {set, frozenset}))
@@ -169,9 +169,8 @@ class Arrival:
         before = self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
         return before is not None and before == xxhash.xxh3_128_digest(array.reshape(-1, order="A").view("u1"))
 
-    def class_changes(self) -> list[tuple[str, dict[str, Any], list[str]]]:
-        found = ((cls, *classes.differences(cls, before)) for cls, before in self._classes.items())
-        return [(classes.class_id(cls), rebound, deleted) for cls, rebound, deleted in found if rebound or deleted]
+    def class_changes(self) -> list[classes.Change]:
+        return [change for cls, before in self._classes.items() for change in classes.changes(cls, before)]
 
     @property
     def class_ids(self) -> set[str]:
