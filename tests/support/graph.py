@@ -146,7 +146,7 @@ def _of_notebook(cls: type) -> bool:
 def _of_dict(mapping: Mapping[Any, Any]) -> Parts:
     parts: Parts = []
     for i, (key, value) in enumerate(mapping.items()):
-        if key == "__builtins__":
+        if type(key) is str and key == "__builtins__":
             continue
         if type(key) in _ATOMS:
             parts.append((f"[{key!r}]", value))
