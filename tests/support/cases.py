@@ -62,7 +62,13 @@ def _case(title: str, shared: str, body: str) -> Case:
     if not any(cell.is_wool for cell in cells):
         raise ValueError(f"{title}: no cell of it is marked `# %%wool`")
     known = tuple(pattern.strip() for line in head["known"] for pattern in line.split(","))
-    return Case(title, tuple(Cell(c.source.rstrip(), c.is_wool) for c in cells), known, " ".join(head["says"]), tuple(head["notice"]))
+    return Case(
+        title,
+        tuple(Cell(c.source.rstrip(), c.is_wool) for c in cells),
+        known,
+        " ".join(head["says"]),
+        tuple(head["notice"]),
+    )
 
 
 def _has_code(text: str) -> bool:

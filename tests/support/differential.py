@@ -31,7 +31,9 @@ del os, random, sys, numpy
 """
 NOTHING = "(nothing)"
 _NOTICE = re.compile(r"^wool: (.*)\n?", re.MULTILINE)
-_PASSING = re.compile(r"(?<= at )0x[0-9a-f]+|0x[0-9a-f]{6,}|/tmp/ipykernel_\d+/\d+\.py|<ipython-input[^>\s]*>|\b\d{6,}\.py\b")
+_PASSING = re.compile(
+    r"(?<= at )0x[0-9a-f]+|0x[0-9a-f]{6,}|/tmp/ipykernel_\d+/\d+\.py|<ipython-input[^>\s]*>|\b\d{6,}\.py\b"
+)
 
 
 class Side:
@@ -54,7 +56,9 @@ class Side:
             places |= {f"cell {number}.{place}": text for place, text in _seen(result, notices).items()}
             if cell.is_wool:
                 left = self._left()
-                places |= {f"after {number}.{kind}.{place}": text for kind in left for place, text in left[kind].items()}
+                places |= {
+                    f"after {number}.{kind}.{place}": text for kind in left for place, text in left[kind].items()
+                }
         return places | self._files(), notices
 
     def _left(self) -> dict[str, Places]:
@@ -67,7 +71,9 @@ class Side:
         return found
 
     def _files(self) -> Places:
-        files = (path for path in sorted(self.directory.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+        files = (
+            path for path in sorted(self.directory.rglob("*")) if path.is_file() and "__pycache__" not in path.parts
+        )
         return {f"files.{path.relative_to(self.directory)}": repr(path.read_bytes()[:1000]) for path in files}
 
 

@@ -12,11 +12,11 @@ import enum
 import fractions
 import functools
 import hashlib
-import inspect
 import io
 import itertools
 import json
 import linecache
+import logging
 import pathlib
 import re
 import sys
@@ -229,9 +229,7 @@ def _cell(cell: types.CellType) -> Described:
 
 
 def _method(method: types.MethodType) -> Described:
-    return Described(
-        "method", [(".__self__", method.__self__), (".__func__", method.__func__)], has_identity=False
-    )
+    return Described("method", [(".__self__", method.__self__), (".__func__", method.__func__)], has_identity=False)
 
 
 def _builtin(f: types.BuiltinFunctionType) -> Described:
@@ -242,7 +240,9 @@ def _builtin(f: types.BuiltinFunctionType) -> Described:
 
 def _lru(f: Any) -> Described:
     text = f"lru_cache {f.cache_parameters()} {f.cache_info()}"
-    return Described(text, [(".__wrapped__", f.__wrapped__), (".__dict__", _without(vars(f), "__wrapped__", "cache_parameters"))])
+    return Described(
+        text, [(".__wrapped__", f.__wrapped__), (".__dict__", _without(vars(f), "__wrapped__", "cache_parameters"))]
+    )
 
 
 def _without(mapping: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -252,7 +252,9 @@ def _without(mapping: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def _generator(generator: Any) -> Described:
     frame = generator.gi_frame
     at = "ended" if frame is None else f"at line {frame.f_lineno}"
-    return Described(f"generator {generator.__qualname__} {at}", [] if frame is None else [(".locals", dict(frame.f_locals))])
+    return Described(
+        f"generator {generator.__qualname__} {at}", [] if frame is None else [(".locals", dict(frame.f_locals))]
+    )
 
 
 # ---- exceptions
@@ -286,12 +288,13 @@ def _exception(error: BaseException) -> Described:
 
 def _fields(error: BaseException) -> Iterator[tuple[str, Any]]:
     for base in type(error).__mro__:
-        for name, descriptor in vars(base).items():
-            if isinstance(descriptor, types.MemberDescriptorType | types.GetSetDescriptorType) and name[:2] != "__":
-                if (base, name) != (AttributeError, "obj") and name != "args" and hasattr(error, name):
-                    value = getattr(error, name)
-                    is_file = name == "filename" and isinstance(value, str) and is_of_cell(value)
-                    yield name, "a cell" if is_file else value
+        hidden = (
+            {"args", "obj"} if base is AttributeError else {"args"}
+        )  # its `obj` may be very large, and does not travel
+        for name, member in vars(base).items():
+            is_field = isinstance(member, types.MemberDescriptorType | types.GetSetDescriptorType)
+            if is_field and name[:2] != "__" and name not in hidden and hasattr(error, name):
+                yield name, getattr(error, name)
 
 
 # ---- data
@@ -390,7 +393,9 @@ def _file(file: Any) -> Described:
     at = None
     with contextlib.suppress(OSError, ValueError):  # closed, or no file that has places
         at = file.tell()
-    return Described(f"file {getattr(file, 'name', None)!r} {getattr(file, 'mode', None)} closed {file.closed} at {at}", [])
+    return Described(
+        f"file {getattr(file, 'name', None)!r} {getattr(file, 'mode', None)} closed {file.closed} at {at}", []
+    )
 
 
 _BY_TYPE: list[tuple[Any, Callable[[Any], Described]]] = [
@@ -402,6 +407,7 @@ _BY_TYPE: list[tuple[Any, Callable[[Any], Described]]] = [
     (types.BuiltinFunctionType, _builtin),
     (types.ModuleType, lambda module: Described(f"module {module.__name__}", [], has_identity=False)),
     (types.GeneratorType, _generator),
+    (logging.Logger, lambda log: Described(f"logger {log.name}", [], has_identity=False)),
     (BaseException, _exception),
     (property, lambda p: Described(f"property {p.__doc__}", [(f".{n}", getattr(p, n)) for n in ("fget", "fset", "fdel")])),
     ((staticmethod, classmethod), lambda m: Described(type(m).__name__, [(".__func__", m.__func__)])),

@@ -88,6 +88,14 @@ def _numpy() -> Any:
     return sys.modules["numpy"]
 
 
+def _read_numpy_random() -> Any:
+    return _numpy().random.get_state()
+
+
+def _write_numpy_random(before: Any) -> None:
+    _numpy().random.set_state(before)
+
+
 def _write_print_options(before: dict[str, Any]) -> None:
     _numpy().set_printoptions(**{name: value for name, value in before.items() if name != "override_repr"})
 
@@ -210,9 +218,7 @@ ASPECTS = {
     "shell": Aspect(_shell_options, _write_shell_options),
     "magics": Aspect(_own_magics, _drop_own_magics),
     "random": Aspect(random.getstate, random.setstate),
-    "numpy.random": Aspect(
-        lambda: _numpy().random.get_state(), lambda before: _numpy().random.set_state(before), "numpy.random"
-    ),
+    "numpy.random": Aspect(_read_numpy_random, _write_numpy_random, "numpy.random"),
     "numpy print options": Aspect(lambda: _numpy().get_printoptions(), _write_print_options, "numpy"),
     "numpy errors": Aspect(lambda: _numpy().geterr(), lambda before: _numpy().seterr(**before), "numpy"),
     "pandas options": Aspect(_read_pandas, _write_pandas, "pandas"),

@@ -39,6 +39,7 @@ class Runtime:
         self._directories: list[Path] = []
         self.failed_log: str | None = None  # what the last start wrote, if it failed: its files are gone
         self.handles = Handles()
+        self.unshippable: list[str] = []  # aspects of the process that the last cell had to go without
         self._late_text = LateText()
         self._calls = itertools.count(1)
         atexit.register(self._at_exit)

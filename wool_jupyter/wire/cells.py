@@ -61,7 +61,7 @@ class Ask(_Event, frozen=True, tag="ask"):
 
 # A reply is a row of dumps with one memo, each ((kind, variable or ""), what it holds):
 #   contents   of a changed input: patching.Contents
-#   classes    [classes.Change]
+#   classes    of classes that were changed: a list of classes.Change
 #   name       a variable that the cell has bound; modules come first, then functions and classes
 #   apart      {variable: value} of changed inputs that come as new objects
 #   value      of the last expression
@@ -84,7 +84,8 @@ class Outcome(_Event, frozen=True, tag="outcome"):
     reply: Parcel
     deleted: tuple[str, ...]
     kept: tuple[KeptResult, ...]
-    ambient: dict[str, bytes]  # the `ambient.State` after the cell
+    ambient: dict[str, bytes]  # the `ambient.State` after the cell, where its body has changed it
+    ambient_before: dict[str, bytes]  # the same aspects when the body began
     payload: bytes  # pickled list of IPython payloads (pager, set_next_input)
     error: str  # in words, for a kernel that can't load it; "" for none
     goes_on: bool  # threads or children of the cell are still there, and may print

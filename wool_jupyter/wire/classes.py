@@ -79,7 +79,9 @@ def skeleton(meta: type, name: str, bases: tuple[Any, ...], namespace: dict[str,
 Member = tuple[str, Any, tuple[Any, ...]]  # name, value, arguments of the `__new__` of the type that is mixed in
 
 
-def enum_skeleton(meta: Any, name: str, bases: tuple[Any, ...], namespace: dict[str, Any], members: list[Member]) -> type:
+def enum_skeleton(
+    meta: Any, name: str, bases: tuple[Any, ...], namespace: dict[str, Any], members: list[Member]
+) -> type:
     """With its members, aliases too; what their `__new__` and `__init__` gave them is state that follows."""
     rows = iter(members)
 
@@ -200,7 +202,9 @@ def changes(cls: type, before: Parts) -> list[Change]:
     found: list[Change] = []
     for part, now in parts_of(cls).items():
         old = before.get(part, {})
-        rebound = {name: value for name, value in now.items() if name not in old or not _unchanged(name, old[name], value)}
+        rebound = {
+            name: value for name, value in now.items() if name not in old or not _unchanged(name, old[name], value)
+        }
         if rebound.get("__annotations__") == {}:  # made when somebody looks
             del rebound["__annotations__"]
         deleted = [name for name in old if name not in now]

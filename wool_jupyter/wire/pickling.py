@@ -309,7 +309,9 @@ def _reducer(t: type) -> Reducer | None:
     if t in _BY_TYPE:
         return _BY_TYPE[t]
     if names := _sentinels(t):
-        return lambda _, obj: NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
+        return lambda _, obj: (
+            NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
+        )
     return NotebookPickler._delegating if hasattr(t, "__getattr__") and is_its_dict(t) else None
 
 
@@ -321,7 +323,9 @@ def _sentinels(t: type) -> dict[int, tuple[Any, ...]]:
         modules = [sys.modules[t.__module__]]
     else:
         return {}
-    named = ((module, name, value) for module in modules for name, value in list(getattr(module, "__dict__", {}).items()))
+    named = (
+        (module, name, value) for module in modules for name, value in list(getattr(module, "__dict__", {}).items())
+    )
     return {id(value): (getattr, (module, name)) for module, name, value in named if type(value) is t}
 
 
