@@ -283,6 +283,8 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
         patch = patching.Patch(arrived.contents, shipment.originals if arrived.contents else {})
     for change in arrived.class_changes:
         classes.apply_change(change)
+    if annotations := arrived.names.pop("__annotations__", None):  # the cell began with none
+        namespace.setdefault("__annotations__", {}).update(annotations)
     namespace.update(arrived.apart)
     namespace.update(arrived.names)
     for name in deleted:

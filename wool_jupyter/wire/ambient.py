@@ -75,7 +75,11 @@ def follow(wanted: State, before: State, *, process: bool = True, libraries: boo
         new = pickling.loads(value)
         if aspect.module and aspect.module not in sys.modules and not (aspect.imports and new):
             continue
-        aspect.write(pickling.loads(before[name]) if before.get(name) else None, new)
+        if before.get(name) == b"":
+            old = aspect.read()  # what it was could not be pickled: it has stayed here
+        else:
+            old = pickling.loads(before[name]) if name in before else None
+        aspect.write(old, new)
 
 
 # Of the process, but made of classes, or used by the import of libraries.

@@ -74,7 +74,7 @@ def reduce_exception(error: BaseException, *, portable: Portable) -> Reduced:
     try:
         make, arguments, cls = _construction(error, portable)
         state = _State(
-            fields={name: _sendable(value, portable) for name, value in _fields_of(error)},
+            fields={name: _sendable(value, portable) for name, value in _fields_of(error)} | _list_of_group(error),
             attributes={name: _sendable(value, portable) for name, value in _attributes_of(error)},
             cause=error.__cause__,
             context=error.__context__,
@@ -86,6 +86,11 @@ def reduce_exception(error: BaseException, *, portable: Portable) -> Reduced:
     if cls is not type(error):
         _note_class(state.attributes, error)
     return make, arguments, state, None, None, _set_state
+
+
+def _list_of_group(error: BaseException) -> dict[str, Any]:
+    """It is made from a tuple: the list that it was made from may be filled later than that."""
+    return {"args": error.args} if isinstance(error, BaseExceptionGroup) else {}
 
 
 def _construction(
@@ -169,6 +174,8 @@ def _set_state(error: BaseException, state: _State) -> None:
         if name in state.fields:
             with contextlib.suppress(AttributeError, TypeError):  # read-only, or a typed field that holds a ReprOnly
                 descriptor.__set__(error, state.fields[name])
+    if "args" in state.fields:
+        _put(error, "args", state.fields["args"])
     vars(error).update(state.attributes)
     _put(error, "__cause__", state.cause)
     _put(error, "__context__", state.context)

@@ -103,10 +103,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return rebuilding.make_function, (f.__code__, f.__closure__), state, None, None, rebuilding.set_function_state
 
     def _foreign_function(self, f: types.FunctionType) -> Any:
-        registry = getattr(f, "registry", None)
-        if isinstance(registry, types.MappingProxyType) and f.__globals__ is vars(functools):
-            made = ("register", "dispatch", "registry", "_clear_cache")
-            return rebuilding.make_singledispatch, (dict(registry), {k: v for k, v in vars(f).items() if k not in made})
+        if rebuilding.is_dispatcher(f):
+            return rebuilding.make_singledispatch, rebuilding.dispatcher_state(f)
         return super().reducer_override(f)
 
     def _code(self, code: types.CodeType) -> Any:
@@ -268,7 +266,8 @@ def _load_leaf(data: bytes, *buffers: Any) -> Any:
 
 
 def is_frame(t: type) -> bool:
-    return t.__name__ in ("DataFrame", "Series") and t.__module__.partition(".")[0] == "pandas"
+    """Of pandas, or a class that is made from one (a GeoDataFrame)."""
+    return any(c.__name__ == "NDFrame" and c.__module__ == "pandas.core.generic" for c in t.__mro__)
 
 
 def is_array(t: type) -> bool:

@@ -149,9 +149,10 @@ class Arrival:
                 or (kind == "array" and self._is_untouched(obj))
             ):
                 continue
-            numbers, bodies = found.setdefault(kind, ([], []))
+            key = patching.key_of(kind, obj)
+            numbers, bodies = found.setdefault(key, ([], []))
             numbers.append(n)
-            bodies.append(patching.CONTENT[kind](obj))
+            bodies.append(patching.CONTENT[key[0]](obj))
         return found
 
     @functools.cached_property
@@ -164,7 +165,8 @@ class Arrival:
         return parts
 
     def _is_untouched(self, array: Any) -> bool:
-        if array.dtype.hasobject or not (array.flags.c_contiguous or array.flags.f_contiguous):
+        flags = array.flags
+        if array.dtype.hasobject or not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
             return False
         before = self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
         return before is not None and before == xxhash.xxh3_128_digest(array.reshape(-1, order="A").view("u1"))
@@ -218,7 +220,9 @@ class _Repickler:
 
 def _is_ours(obj: Any) -> bool:
     """A function with other globals is cloudpickle's copy, not the kernel's object."""
-    return not isinstance(obj, types.FunctionType) or obj.__globals__ is rebuilding.main_globals()
+    if not isinstance(obj, types.FunctionType):
+        return True
+    return obj.__globals__ is rebuilding.main_globals() or rebuilding.is_dispatcher(obj)
 
 
 def _drop_temporaries(objects: dict[int, Any]) -> None:
