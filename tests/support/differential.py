@@ -9,6 +9,7 @@ A side is a kernel of its own. What it shows and leaves is flat, `{place: text}`
     files.out.txt                                what lies in the working directory
 """
 
+import itertools
 import json
 import os
 import re
@@ -29,8 +30,12 @@ import numpy
 os.chdir({directory!r}); sys.argv[:] = ["prog"]; random.seed(0); numpy.random.seed(0)
 del os, random, sys, numpy
 """
+_STREAMS = ("stdout", "stderr")
 NOTHING = "(nothing)"
 _NOTICE = re.compile(r"^wool: (.*)\n?", re.MULTILINE)
+_SHELL_FRAME = re.compile(
+    r"^[ |]*File \".*/IPython/.*\n.*\n(?:[ |^]*\n)?", re.MULTILINE
+)  # above the cell's, in a group's traceback
 _PASSING = re.compile(
     r"(?<= at )0x[0-9a-f]+|0x[0-9a-f]{6,}|/tmp/ipykernel_\d+/\d+\.py|<ipython-input[^>\s]*>|\b\d{6,}\.py\b"
 )
@@ -78,13 +83,13 @@ class Side:
 
 
 def _seen(result: Result, notices: list[str]) -> Places:
-    found = {"status": result.status, "count": str(result.execution_count), "payload": repr(result.payload)}
+    found = {"status": result.status, "count": str(result.execution_count), "payload": _masked(result.payload)}
     outputs = []
-    for output in result.outputs:
+    for output in _streams_in_order(result.outputs):
         text = output.text
         if output.kind == "stderr":
             notices += _NOTICE.findall(text)
-            text = _NOTICE.sub("", text)
+            text = _SHELL_FRAME.sub("", _NOTICE.sub("", text))
         if text or output.kind not in ("stdout", "stderr"):
             outputs.append(Output(output.kind, text, output.data, output.metadata))
     for i, output in enumerate(outputs):
@@ -92,6 +97,18 @@ def _seen(result: Result, notices: list[str]) -> Places:
         found |= {f"output[{i}].{mime}": _masked(data) for mime, data in output.data.items()}
     if result.error is not None:
         found["error"] = _masked((result.error.ename, result.error.evalue))
+    return found
+
+
+def _streams_in_order(outputs: list[Output]) -> list[Output]:
+    """A kernel gathers each stream for a moment: between two displays, first all of one and then all of the other."""
+    found: list[Output] = []
+    for is_text, group in itertools.groupby(outputs, key=lambda output: output.kind in _STREAMS):
+        if not is_text:
+            found += group
+            continue
+        texts = [(output.kind, output.text) for output in group]
+        found += [Output(kind, text) for kind in _STREAMS if (text := "".join(t for k, t in texts if k == kind))]
     return found
 
 

@@ -203,6 +203,8 @@ def _class(cls: type) -> Described:
 def _function(f: types.FunctionType) -> Described:
     if _is_importable(f):
         return Described(f"function {f.__module__}.{f.__qualname__}", [], has_identity=False)
+    if hasattr(f, "registry") and f.__globals__ is vars(functools):
+        return Described(f"singledispatch {f.__qualname__}", [(".registry", dict(f.registry))])
     where = "the notebook" if f.__globals__ is vars(sys.modules["__main__"]) else f.__globals__.get("__name__")
     parts: Parts = [(".__code__", f.__code__), (".__defaults__", f.__defaults__), (".__kwdefaults__", f.__kwdefaults__)]
     parts += [(".__dict__", vars(f)), *([(".__annotations__", f.__annotations__)] if f.__annotations__ else [])]

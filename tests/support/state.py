@@ -240,7 +240,9 @@ def read() -> dict[str, Any]:
 
 
 def remember() -> None:
-    """That this is what `reset` goes back to."""
+    """That this is what `reset` goes back to. A reset collects garbage: what is here by now is no part of it."""
+    gc.collect()
+    gc.freeze()
     _beginning.clear()
     read()
 
