@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ class Side:
                 places |= {
                     f"after {number}.{kind}.{place}": text for kind in left for place, text in left[kind].items()
                 }
-        return places | self._files(), notices
+        here = str(self.directory)
+        return {place: text.replace(here, "/work") for place, text in (places | self._files()).items()}, notices
 
     def _left(self) -> dict[str, Places]:
         file = self.directory.with_suffix(".json")
@@ -124,8 +126,9 @@ class Pair:
         self._kernels: list[Kernel] = []
         # An order of sets that both sides have in common: a worker has the variables of its kernel.
         environment = os.environ | {"PYTHONHASHSEED": "0"}
+        environment.pop("PYTEST_CURRENT_TEST", None)  # ipykernel would leave out what children write
         self.sides = []
-        for is_wool in (False, True):
+        for is_wool, kernel_name in ((False, "one"), (True, "two")):
             kernel = Kernel(env=environment)
             self._kernels.append(kernel)
             # What a library does when it is loaded is done.
@@ -133,12 +136,13 @@ class Pair:
             if is_wool:
                 kernel.ok("%wool start")
             kernel.ok("__import__('suite_state').remember()")
-            self.sides.append(Side(kernel, directory / "work", is_wool=is_wool))
+            self.sides.append(Side(kernel, directory / kernel_name, is_wool=is_wool))
 
     def differences(self, cells: Iterable[Cell]) -> tuple[Difference, list[str]]:
         """And the notices of the product."""
         cells = list(cells)
-        (plainly, _), (woolly, notices) = (side.run(cells) for side in self.sides)
+        with ThreadPoolExecutor(len(self.sides)) as threads:
+            (plainly, _), (woolly, notices) = threads.map(lambda side: side.run(cells), self.sides)
         return difference(plainly, woolly), notices
 
     def close(self) -> None:

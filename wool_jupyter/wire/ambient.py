@@ -75,11 +75,13 @@ def follow(wanted: State, before: State, *, process: bool = True, libraries: boo
         new = pickling.loads(value)
         if aspect.module and aspect.module not in sys.modules and not (aspect.imports and new):
             continue
-        if before.get(name) == b"":
-            old = aspect.read()  # what it was could not be pickled: it has stayed here
-        else:
-            old = pickling.loads(before[name]) if name in before else None
-        aspect.write(old, new)
+        aspect.write(_as_it_was(aspect, before.get(name)), new)
+
+
+def _as_it_was(aspect: _Aspect, before: bytes | None) -> Any:
+    if before is None:
+        return None
+    return pickling.loads(before) if before else aspect.read()  # could not be pickled, so it has stayed here
 
 
 # Of the process, but made of classes, or used by the import of libraries.
