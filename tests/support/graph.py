@@ -113,9 +113,9 @@ def _described(obj: Any) -> Described:
         return Described(f"{cls.__name__} {obj!r}", [])
     if cls in (list, tuple, collections.deque):
         text = f"{cls.__name__} of {len(obj)}" + (f", at most {obj.maxlen}" if cls is collections.deque else "")
-        return Described(text, [(f"[{i}]", each) for i, each in enumerate(obj)], cls is not tuple or bool(obj))
+        return Described(text, [(f"[{i}]", each) for i, each in enumerate(obj)], not _is_constant(obj))
     if cls in (set, frozenset):
-        return Described(f"{cls.__name__} of {len(obj)}", _of_set(obj), cls is not frozenset or bool(obj))
+        return Described(f"{cls.__name__} of {len(obj)}", _of_set(obj), not _is_constant(obj))
     if cls is dict:
         return Described(f"dict of {len(obj)}", _of_dict(obj))
     if isinstance(obj, _BY_VALUE) and not _of_notebook(cls):
@@ -137,6 +137,11 @@ def _described(obj: Any) -> Described:
         rows = obj.rows() if cls.__name__ == "DataFrame" else obj.to_list()
         return Described(f"polars {cls.__name__} {schema} {rows!r}", [])
     return _instance(obj)
+
+
+def _is_constant(obj: Any) -> bool:
+    """Equal ones may be one object or not: it depends on who has compiled them."""
+    return type(obj) in _ATOMS or (type(obj) in (tuple, frozenset) and all(map(_is_constant, obj)))
 
 
 def _of_notebook(cls: type) -> bool:
