@@ -567,7 +567,7 @@ async def generated():
 @pytest.mark.parametrize(
     ("discovery", "words"),
     [
-        (lambda: Source(), "callable"),
+        (lambda: None, "callable"),
         (Source, "callable"),
         (object(), "no __aiter__"),
         ([added(1)], "no __aiter__"),

@@ -43,6 +43,7 @@ class Runtime:
         self._parents: tuple[Home | None, KernelPool | None] = None, None  # in a forked child
         self.failed_log: str | None = None  # what the last start wrote, if it failed: its files are gone
         self.handles = Handles()
+        self.unshippable: list[str] = []  # aspects of the process that the last cell had to go without
         self._late_text = LateText()
         self._calls = itertools.count(1)
         os.register_at_fork(after_in_child=self._disown)
