@@ -1,6 +1,7 @@
 """An even spread: each call begins after the worker at which the last one stopped."""
 
 from collections.abc import AsyncGenerator, Collection, Container
+from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -9,10 +10,14 @@ from wool_jupyter.balance.protocol import Task
 
 
 class RoundRobinLoadBalancer:
-    """Every present worker in turn, busy or not; within a call each one once. One instance serves any number of contexts."""
+    """Every present worker in turn, busy or not; within a call each one once. One instance serves any number of contexts; a copy,
+    one that has travelled with a call too, begins anew."""
 
     def __init__(self) -> None:
         self._cursors: WeakKeyDictionary[LoadBalancerContextView, _Cursor] = WeakKeyDictionary()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
 
     async def delegate(self, task: Task, *, context: LoadBalancerContextView) -> AsyncGenerator[UUID, UUID | None]:  # noqa: ARG002
         cursor = self._cursors.setdefault(context, _Cursor())
