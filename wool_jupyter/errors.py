@@ -19,11 +19,11 @@ class NoWorkersAvailable(WoolError):
 
 
 class RpcError(WoolError):
-    """A worker did not take the call. Nothing ran."""
+    """A worker could not be asked, or did not take the call. Nothing ran. Its class says what becomes of the worker."""
 
 
 class NotReached(RpcError):
-    """This worker could not be asked now. Ask another, or it again."""
+    """For now this worker takes no call. Nothing ran: ask another, and this one again later."""
 
 
 class WorkerDied(WoolError):
@@ -31,7 +31,19 @@ class WorkerDied(WoolError):
 
 
 class WorkerRefused(RpcError):
-    """The worker answered, and did not accept the call. To ask it again is of no use."""
+    """The worker answered, and would answer the same again. Nothing ran: do not ask it any more."""
+
+
+class CallRejected(WoolError):
+    """The worker found the call itself at fault. Nothing ran, and no other worker would take it: mend the call."""
+
+    def __init__(self, message: str, error: bytes = b"") -> None:
+        super().__init__(message)
+        self.error = error  # what was raised there (`wire.shipping`); for whoever made the call
+
+
+class PayloadTooLarge(WoolError):
+    """Arguments or results fit into no message, and there is no directory for them beside it. Send less, or a file's name."""
 
 
 class MessageTooLarge(WoolError):

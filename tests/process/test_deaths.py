@@ -16,7 +16,7 @@ from wool_jupyter import host
 from wool_jupyter.discovery.root import kernel_namespace
 from wool_jupyter.errors import WorkerDied
 from wool_jupyter.pool.home import Home
-from wool_jupyter.pool.worker_pool import WorkerPool
+from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
@@ -60,7 +60,7 @@ class Deaths:
 async def deaths():
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
-        pool = await WorkerPool.start(home, PoolSettings(workers=1), environment=os.environ, version="x")
+        pool = await KernelPool.start(home, PoolSettings(workers=1), environment=os.environ, version="x")
         try:
             yield Deaths(pool, home.directory)
         finally:

@@ -1,19 +1,15 @@
 """State machines over asyncio code: what they share."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Coroutine
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine
 
-from tests.support.discovery import descriptors
-from tests.support.loops import VirtualTimeLoop, settle, until
+from tests.support.loops import VirtualTimeLoop, settle
 
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 _SHORT = settings(max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=_QUIET)
@@ -67,35 +63,3 @@ class LoopMachine(RuleBasedStateMachine):
             assert not tasks, f"left behind: {tasks}"
         finally:
             self.runner.close()
-
-
-class FileMachine(RuleBasedStateMachine):
-    """One loop for all steps, and a directory. In the end no task lives, no file, and no more descriptors than before."""
-
-    STEP_S = 30
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._runner = asyncio.Runner()
-        self._runner.get_loop()
-        self._descriptors = descriptors()
-        self.root = Path(tempfile.mkdtemp())
-
-    def run(self, step: Coroutine[Any, Any, Any]) -> Any:
-        return self._runner.run(asyncio.wait_for(step, self.STEP_S))
-
-    async def end(self) -> None:
-        """Gives back what the steps have taken."""
-
-    def teardown(self) -> None:
-        async def ending() -> None:
-            await self.end()
-            await until(lambda: descriptors() <= self._descriptors)
-
-        try:
-            self.run(ending())
-            assert not asyncio.all_tasks(self._runner.get_loop())
-            assert not list(self.root.iterdir())
-        finally:
-            self._runner.close()
-            shutil.rmtree(self.root)

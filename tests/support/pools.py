@@ -19,9 +19,9 @@ def pool_processes(owner_pid: int) -> list[psutil.Process]:
 
 
 def pool_directories(namespace: str) -> list[Path]:
-    """Of all its pools, wherever they may lie."""
+    """Of all its generations, wherever they may lie."""
     bases = (root.root_under(base, os.geteuid()) for base in root.default_candidates())
-    return [path for base in bases for path in (base / namespace).glob("*")]
+    return [path for base in bases for path in (base / namespace).glob("*") if not path.is_symlink()]
 
 
 def lives(process: psutil.Process) -> bool:

@@ -418,6 +418,28 @@ def test_an_owner_that_leaves_between_two_events_ends_the_iteration(root):
     run(main())
 
 
+@pytest.mark.case("REG-17", "REG-19")
+def test_what_was_read_while_the_owner_died_is_not_served(root, monkeypatch):
+    claimed = owned(root / "n")
+
+    class Dying(subscriber.Scan):
+        def take(self, blocks):
+            events = super().take(blocks)
+            kill(claimed)
+            return events
+
+    monkeypatch.setattr(subscriber, "Scan", Dying)
+
+    async def main():
+        await publish(root, ("added", worker(1)))
+        async with follow(root) as events:
+            with pytest.raises(DiscoveryNamespaceNotFound):
+                await anext(events)
+
+    run(main())
+    claimed.release()
+
+
 @pytest.mark.case("REG-19", "REG-21")
 @pytest.mark.parametrize("poll_interval", [None, LONG_S])
 def test_an_owner_that_was_killed_is_noticed_within_the_liveness_interval(root, poll_interval):
@@ -618,7 +640,8 @@ def test_a_registry_that_is_damaged_ends_the_subscription(root, damage):
         async with discovery(root) as owner:
             await publish(root, ("added", worker(1)))
             path = owner.directory / "registry"
-            async with follow(root, poll_interval=0.1, liveness_interval_s=0.1) as events:
+            looking_again = 0.1 if damage == "unstamped" else None  # what is wrong inside is seen by a look alone
+            async with follow(root, poll_interval=looking_again, liveness_interval_s=0.1) as events:
                 assert await take(events, 1) == [("added", 1)]
                 match damage:
                     case "removed":

@@ -56,6 +56,12 @@ def torn(metadata):
     return bytes(whole)
 
 
+def mixed(metadata):
+    """The header of the next publish over the record of this one."""
+    following = block(worker(metadata.uid.int, tags=frozenset("y")), 9)
+    return following[: BLOCK.size] + block(worker(metadata.uid.int, tags=frozenset("x")), 8)[BLOCK.size :]
+
+
 def too_long(metadata):
     return BLOCK.pack(2**32 - 1, 9, 0) + bytes(1000)
 
@@ -71,6 +77,7 @@ UNREADABLE = {
     "short": lambda metadata: block(metadata, 9)[:100],
     "zeros": lambda metadata: bytes(1024),
     "torn": torn,
+    "mixed": mixed,
     "implausible length": too_long,
     "another's": with_the_record_of_another,
 }

@@ -283,7 +283,7 @@ def test_a_worker_that_was_refreshed_while_it_failed(sockets, code, error, stays
         source = Source(DiscoveryEvent("worker-added", failing), DiscoveryEvent("worker-added", good))
         async with answering(failing, fails), serving(good), following(source) as proxy:
             told = []
-            proxy.when_failed(told.append)
+            proxy.observe(placed=lambda _: None, failed=told.append)
             asking = asyncio.create_task(answer_of(proxy))
             await asked.wait()
             await shown(source, DiscoveryEvent("worker-updated", refreshed))
@@ -329,7 +329,7 @@ def test_who_left_after_the_choice_is_passed_over_and_has_not_failed(sockets):
         balancer = Delayed(leaves)
         async with serving(gone), serving(good), following(source, loadbalancer=balancer) as proxy:
             told = []
-            proxy.when_failed(told.append)
+            proxy.observe(placed=lambda _: None, failed=told.append)
             assert await answer_of(proxy) == good.address
             assert (balancer.heard, told) == ([(1, None), (2, 2)], [])
 

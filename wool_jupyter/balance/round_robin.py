@@ -1,7 +1,6 @@
 """An even spread: each call begins after the worker at which the last one stopped."""
 
 from collections.abc import AsyncGenerator, Collection, Container
-from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -10,13 +9,13 @@ from wool_jupyter.balance.protocol import Task
 
 
 class RoundRobinLoadBalancer:
-    """Every present worker in turn, busy or not; within a call each one once. One instance serves any number of contexts; a copy,
-    one that has travelled with a call too, begins anew."""
+    """Every present worker in turn, busy or not; within a call each one once. One instance serves any number of contexts."""
 
     def __init__(self) -> None:
         self._cursors: WeakKeyDictionary[LoadBalancerContextView, _Cursor] = WeakKeyDictionary()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type["RoundRobinLoadBalancer"], tuple[()]]:
+        """Without its places: they are of contexts, which stay."""
         return type(self), ()
 
     async def delegate(self, task: Task, *, context: LoadBalancerContextView) -> AsyncGenerator[UUID, UUID | None]:  # noqa: ARG002

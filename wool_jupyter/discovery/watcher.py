@@ -43,6 +43,10 @@ _EVENTS: list[type[FileSystemEvent]] = [
 _LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOSYS}  # of instances, descriptors, watches; a sandbox
 
 _log = logging.getLogger(__name__)
+# watchdog 7.1 calls it an error when a thread of its own is stopped between two looks; nobody could do anything about it.
+logging.getLogger("watchdog.observers.inotify").addFilter(
+    lambda record: "thread is inactive" not in record.getMessage()
+)
 
 
 class Watch:

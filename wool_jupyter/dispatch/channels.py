@@ -142,6 +142,19 @@ class Channel:
             self.send(frames.Next(number))
         return call
 
+    async def ask(self, worker: WorkerMetadata, question: Callable[[int], frames.Request]) -> frames.Response | None:
+        """Of the worker itself, beside its calls. None when the stream ends first."""
+        if self._end is not None:
+            raise self.unreached()
+        number = next(self._numbers)
+        asked = Call(number, self, worker=worker, begun=True)
+        self._calls[number] = asked, lambda: None
+        try:
+            self.send(question(number))
+            return await asked.responses.get()
+        finally:
+            self.end(number)
+
     def send(self, frame: frames.Request) -> None:
         self._out.put(frame)
 

@@ -9,7 +9,7 @@ from wool_jupyter.dispatch.call import Call
 from wool_jupyter.errors import NotReached
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import ACCEPT_TIMEOUT_S, PROBE_TIMEOUT_S
-from wool_jupyter.wire import credentials
+from wool_jupyter.wire import credentials, frames
 
 
 class WorkerConnection:
@@ -48,6 +48,25 @@ class WorkerConnection:
         except TimeoutError:
             raise self._no_answer(timeout_s) from None
         return call
+
+    async def stop(self, timeout_s: float) -> None:
+        """The worker takes no more calls, cancels those that run after `timeout_s` (0: at once, negative: never) and leaves.
+        Returns when none runs any more, or when the worker is gone."""
+        await self._asked(lambda number: frames.Stop(number, timeout_s))
+
+    async def idle_s(self) -> float:
+        """Since the worker's last call ended, whoever made it; 0 while one is under way. `NotReached` if it does not say."""
+        response = await self._asked(frames.Idle)
+        if not isinstance(response, frames.IdleFor):
+            raise NotReached(f"worker {self.metadata.uid} did not say how long it has been idle")
+        return response.seconds
+
+    async def _asked(self, question: Callable[[int], frames.Request]) -> frames.Response | None:
+        channel, give_back = await self._channels.acquire(self._known())
+        try:
+            return await channel.ask(self.metadata, question)
+        finally:
+            give_back()
 
     async def probe(self, *, timeout_s: float = PROBE_TIMEOUT_S) -> None:
         """Returns if the worker lets this client in. `NotReached` or `WorkerRefused` otherwise."""

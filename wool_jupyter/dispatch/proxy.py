@@ -8,6 +8,7 @@ import logging
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 from uuid import UUID, uuid4
@@ -68,7 +69,7 @@ class WorkerProxy:
             raise ValueError("tags go with a namespace")
         if pool_uri is not None:
             wanted = frozenset({pool_uri, *tags})
-            discovery = afilter(_Tagged(wanted), LocalSubscriber(pool_uri))
+            discovery = afilter(HasOneOf(wanted), LocalSubscriber(pool_uri))
         if discovery is not None:
             _check_discovery(discovery)
         if loadbalancer is not None and not isinstance(loadbalancer, LoadBalancerLike):
@@ -80,6 +81,7 @@ class WorkerProxy:
         self._lease = lease
         self._lazy = lazy
         self._token = token
+        self._placed_at: Callable[[UUID], object] = lambda _: None
         self._failed: Callable[[UUID], object] = lambda _: None
         self._balancer = loadbalancer or RoundRobinLoadBalancer()
         self.id = uuid4()
@@ -259,9 +261,9 @@ class WorkerProxy:
         self._admit(metadata)
         return True
 
-    def when_failed(self, told: Callable[[UUID], object]) -> None:
-        """`told` hears of each worker that could not be asked for a call, whether another took it or not."""
-        self._failed = told
+    def observe(self, *, placed: Callable[[UUID], object], failed: Callable[[UUID], object]) -> None:
+        """`placed` hears of each worker that took a call, `failed` of each that could not be asked, even if another took it."""
+        self._placed_at, self._failed = placed, failed
 
     async def probe(self, uid: UUID) -> None:
         """Returns if that worker can be asked now. `RpcError` if not, or if it is none of these."""
@@ -325,6 +327,7 @@ class WorkerProxy:
                 except BaseException:
                     call.close()
                     raise
+                self._placed_at(uid)
                 return call
         return None
 
@@ -359,14 +362,14 @@ def _rebuilt(identity: UUID, given: dict[str, Any]) -> WorkerProxy:
     return proxy
 
 
-class _Tagged:
-    """Whether a worker has one of the tags. A class, so that it can travel."""
+@dataclass(frozen=True, slots=True)
+class HasOneOf:
+    """Whether a worker has one of the tags; a class, so that it can travel."""
 
-    def __init__(self, wanted: frozenset[str]) -> None:
-        self._wanted = wanted
+    tags: frozenset[str]
 
     def __call__(self, metadata: WorkerMetadata) -> bool:
-        return not self._wanted.isdisjoint(metadata.tags)
+        return not self.tags.isdisjoint(metadata.tags)
 
 
 def _nobody(failures: Failures) -> NoWorkersAvailable:

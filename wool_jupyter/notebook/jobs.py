@@ -21,7 +21,7 @@ from wool_jupyter.notebook.interrupts import Interrupts
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import CellSource, prepare_source
-from wool_jupyter.pool.worker_pool import PoolCall, WorkerPool
+from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import ambient, buffers, cells
 
@@ -61,7 +61,7 @@ def run_cell(
     return end.value
 
 
-def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[WorkerPool, bool]:
+def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[KernelPool, bool]:
     """Says so in one line if it was started just now."""
     pool, just_now = runtime.pool(settings)
     if just_now:
@@ -101,7 +101,7 @@ class _CellJob:
         return end
 
     def _once(
-        self, pool: WorkerPool, body: str, source: CellSource, shipment: exchange.Shipment
+        self, pool: KernelPool, body: str, source: CellSource, shipment: exchange.Shipment
     ) -> _End | cells.Refused:
         with self._runtime.call_directories() as places:
             text = TextReader(places[0])
@@ -146,7 +146,7 @@ class _CellJob:
         )
 
     def _run_on(
-        self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, only: UUID | None
+        self, pool: KernelPool, request: cells.CellRequest, text: TextReader, only: UUID | None
     ) -> tuple[cells.Outcome | cells.Refused, UUID]:
         bridge = self._runtime.bridge
         asked = bridge.enter(pool.run("cell", cells.encode(request), only=only), unwanted=PoolCall.close)
@@ -169,7 +169,7 @@ class _CellJob:
 
     # While it runs.
 
-    def _events(self, pool: WorkerPool, call: PoolCall, text: TextReader) -> cells.Outcome | cells.Refused:
+    def _events(self, pool: KernelPool, call: PoolCall, text: TextReader) -> cells.Outcome | cells.Refused:
         running = _Running(self._runtime.bridge, pool, call.worker.uid)
 
         def tick() -> None:
@@ -291,7 +291,7 @@ class _CellJob:
 class _Running:
     """The running cell, as ■ sees it."""
 
-    def __init__(self, bridge: Bridge, pool: WorkerPool, worker: UUID) -> None:
+    def __init__(self, bridge: Bridge, pool: KernelPool, worker: UUID) -> None:
         self._bridge, self._pool, self._worker = bridge, pool, worker
 
     def interrupt(self) -> None:

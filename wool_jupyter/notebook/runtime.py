@@ -22,7 +22,7 @@ from wool_jupyter.notebook.late_text import LateText, Show
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.pool.crew import WorkerSnapshot
 from wool_jupyter.pool.home import Home
-from wool_jupyter.pool.worker_pool import WorkerPool
+from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
 from wool_jupyter.wire import layout
 
@@ -39,8 +39,8 @@ class Runtime:
         self._lock = threading.RLock()  # re-entrant: a second cell may be run from within the first
         self._bridge: Bridge | None = None
         self._home: Home | None = None
-        self._pool: WorkerPool | None = None
-        self._parents: tuple[Home | None, WorkerPool | None] = None, None  # in a forked child
+        self._pool: KernelPool | None = None
+        self._parents: tuple[Home | None, KernelPool | None] = None, None  # in a forked child
         self.failed_log: str | None = None  # what the last start wrote, if it failed: its files are gone
         self.handles = Handles()
         self._late_text = LateText()
@@ -54,11 +54,11 @@ class Runtime:
         return self._bridge
 
     @property
-    def running(self) -> WorkerPool | None:
+    def running(self) -> KernelPool | None:
         return None if self._pool is None or self._pool.crew.lost else self._pool
 
     @property
-    def started(self) -> WorkerPool | None:
+    def started(self) -> KernelPool | None:
         """As `running`, or lost and not stopped yet."""
         return self._pool
 
@@ -67,7 +67,7 @@ class Runtime:
         """The directories in which files of the pool may lie, its own first; none before it was started."""
         return () if self._home is None else self._home.places
 
-    def pool(self, settings: PoolSettings) -> tuple[WorkerPool, bool]:
+    def pool(self, settings: PoolSettings) -> tuple[KernelPool, bool]:
         """The pool, and whether it was started just now. `StartFailed` leaves nothing behind."""
         if os.getpid() != self._pid:
             raise WoolError("The pool belongs to the process that this one was forked from")
@@ -98,10 +98,10 @@ class Runtime:
             atexit.register(self._at_exit)
         return self._home
 
-    def _started(self, home: Home, settings: PoolSettings, log: BinaryIO) -> WorkerPool:
-        starting = WorkerPool.start(home, settings, environment=os.environ, version=version("wool_jupyter"))
+    def _started(self, home: Home, settings: PoolSettings, log: BinaryIO) -> KernelPool:
+        starting = KernelPool.start(home, settings, environment=os.environ, version=version("wool_jupyter"))
         try:
-            return self._outcome(starting, WorkerPool.stop)
+            return self._outcome(starting, KernelPool.stop)
         except BaseException:
             self.failed_log = logs.text_of(log)
             raise

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from wool_jupyter.pool import supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.settings import EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
+from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
 from wool_jupyter.wire import layout
 
 _LOST = "The process that looks after the workers has ended. The next cell starts a new pool."
@@ -72,18 +72,21 @@ class Crew:
         *,
         proxy: WorkerProxy,
         publisher: DiscoveryPublisherLike,
+        admitted: Callable[[UUID], Awaitable[object]] | None = None,
         most: int,
         start_timeout_s: float,
         environment: Mapping[str, str],
         version: str,
         tags: frozenset[str] = frozenset(),
     ) -> None:
-        """`proxy` follows the discovery in which `publisher` announces."""
+        """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
+        announced, before its main thread counts as free."""
         self._home = home
         self._nursery = nursery
         self._proxy = proxy
-        proxy.when_failed(self._failed_a_call)
+        proxy.observe(placed=self._took_a_call, failed=self._failed_a_call)
         self._publisher = publisher
+        self._admitted = admitted
         self.slots = Slots(wanted=self.supervise)  # the free main threads, and who waits for one
         self._keep = 0
         self._most = most
@@ -121,6 +124,19 @@ class Crew:
         """Oldest first."""
         found = [WorkerSnapshot(uid, m.metadata.pid, m.calls > 0, m.started) for uid, m in self._members.items()]
         return sorted(found, key=lambda worker: worker.started)
+
+    async def start_all(self, workers: int) -> None:
+        """Returns when they all serve; from then on there are as many. An ExceptionGroup has what their starts raised."""
+        self._starting += workers
+        self._keep = self._most = max(self._most, workers)
+        starts = [self._tasks.start(self._started(), "start of a worker", awaited=True) for _ in range(workers)]
+        try:
+            outcomes = await asyncio.gather(*starts, return_exceptions=True)
+        finally:
+            self._starting -= workers
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        if failures:
+            raise ExceptionGroup(f"{len(failures)} of {workers} workers did not start", failures)
 
     # How many.
 
@@ -187,7 +203,8 @@ class Crew:
         member = Member(metadata, child, time.time(), oom_kills, crash_report)
         try:
             await self._publisher.publish("worker-added", metadata)
-            await self._proxy.admitted(uid)
+            if self._admitted is not None:
+                await self._admitted(uid)
         except BaseException:
             self._nursery.kill(str(uid))
             raise
@@ -208,7 +225,8 @@ class Crew:
 
     async def _announce_end(self, member: Member) -> None:
         try:
-            await self._publisher.publish("worker-dropped", member.metadata)
+            async with asyncio.timeout(ANNOUNCE_S):
+                await self._publisher.publish("worker-dropped", member.metadata)
         except Exception:  # noqa: BLE001 (said in the log: the worker's end is not to depend on it)
             _log.warning("the end of worker %s could not be announced", member.metadata.uid, exc_info=True)
 
@@ -220,8 +238,6 @@ class Crew:
         if member is None:
             self.slots.add()
             return None
-        member.used = True
-        self._in_doubt = False
         member.calls += 1
         if member.calls > 1:
             self.slots.add()  # it waits behind another call there: no further main thread is taken
@@ -231,6 +247,11 @@ class Crew:
         member.calls -= 1
         if member.calls == 0 and member.metadata.uid in self._members and not member.healing:
             self.slots.add()
+
+    def _took_a_call(self, uid: UUID) -> None:
+        member = self._members.get(uid)
+        if member is not None:
+            member.used, self._in_doubt = True, False
 
     def _failed_a_call(self, uid: UUID) -> None:
         """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced."""
@@ -306,14 +327,17 @@ class Crew:
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"
         await self._tasks.close()
-        for member in members:
-            self._nursery.kill(member.child.uid)
-        if exits := {member.child.exited for member in members}:
-            await asyncio.wait(exits, timeout=EXIT_REPORT_S)
-        for member in members:
-            self._proxy.evict(member.metadata.uid)
-            await self._announce_end(member)
+        await asyncio.gather(*map(self._end_at_stop, members))
         self._members.clear()
+
+    async def _end_at_stop(self, member: Member) -> None:
+        """Announced first, so that nobody asks it any more. It ends all the same."""
+        self._proxy.evict(member.metadata.uid)
+        try:
+            await self._announce_end(member)
+        finally:
+            self._nursery.kill(member.child.uid)
+            await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
 
 
 def _signal_group(member: Member, number: int) -> None:

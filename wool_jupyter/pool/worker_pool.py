@@ -1,150 +1,144 @@
-"""The workers of one kernel, and calls on their main threads.
+"""Workers for routines: started here, found through a discovery, or both.
 
-run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ connection ─▶ worker
+          discovery given   workers started   whose namespace
+default   no                one for each CPU  its own
+ephemeral no                as many as asked  its own
+durable   yes               none              the discovery's
+hybrid    yes, a service    as many as asked  the discovery's, where they are announced
 """
 
 import asyncio
-from collections.abc import Mapping
+import os
+import warnings
 from contextlib import AsyncExitStack
-from uuid import UUID
+from importlib.metadata import version
+from types import TracebackType
+from typing import Any, Self, cast
 
 from wool_jupyter import host
-from wool_jupyter.aio.owned_tasks import OwnedTasks
-from wool_jupyter.balance.sticky import Sticky
-from wool_jupyter.dispatch.call import Call
-from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import CallFailed, KeptOnWorker, NoWorkersAvailable, WorkerDied, WorkerRefused
-from wool_jupyter.pool.crew import Crew, Member, obituary
+from wool_jupyter.balance.protocol import LoadBalancerLike
+from wool_jupyter.discovery.filtering import afilter
+from wool_jupyter.discovery.protocol import DiscoveryLike, DiscoveryPublisherLike, DiscoverySubscriberLike
+from wool_jupyter.dispatch.proxy import HasOneOf, WorkerProxy
+from wool_jupyter.dispatch.routine import use
+from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
-from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
+from wool_jupyter.pool.resolving import resolved
+from wool_jupyter.settings import POOL_SHUTDOWN_S, PoolSettings
+
+_DEFAULTS = PoolSettings()
 
 
 class WorkerPool:
-    """Made by `start`, ended by `stop`; on one loop. The home stays."""
+    """`async with WorkerPool() as pool`: routines that are called inside run on its workers. Entered once, on one loop.
 
-    def __init__(self, resources: AsyncExitStack, proxy: WorkerProxy, crew: Crew) -> None:
-        self._resources = resources
-        self._proxy = proxy
-        self.crew = crew
-        self._tasks = OwnedTasks("pool")
-        self._stopped = False
+    Leaving it ends the workers that it started, within `shutdown_timeout` seconds (None: without a bound); those of others stay.
+    """
 
-    @classmethod
-    async def start(
-        cls, home: Home, settings: PoolSettings, *, environment: Mapping[str, str], version: str
-    ) -> "WorkerPool":
-        """Returns when the first worker serves; others are on their way. `StartFailed` leaves no worker."""
+    def __init__(
+        self,
+        *tags: str,
+        spawn: int | None = None,
+        discovery: Any = None,
+        loadbalancer: LoadBalancerLike | None = None,
+        lease: int | None = None,
+        quorum: int | None = 1,
+        quorum_timeout: float | None = None,
+        lazy: bool = True,
+        shutdown_timeout: float | None = POOL_SHUTDOWN_S,
+        start_timeout: float = _DEFAULTS.start_timeout_s,
+    ) -> None:
+        """`spawn`: how many workers to start; 0 is one for each usable CPU, as is None without a discovery. `discovery`: a
+        service, or for a pool that starts none a subscriber; itself, a context manager that gives it, or a function or awaitable
+        that makes it. `lease`: how many workers of others it may hold. Workers that it starts have the `tags`, and it asks
+        only such as have one of them. The rest is as for a `WorkerProxy`.
+        """
+        if spawn is not None and spawn < 0:
+            raise ValueError(f"spawn is a number of workers, not {spawn}")
+        if lease is not None and lease < 1:
+            raise ValueError(f"lease is a number of workers, at least 1, not {lease}")
+        if lease is not None and discovery is None:
+            warnings.warn("lease has no effect without a discovery", stacklevel=2)
+            lease = None
+        if shutdown_timeout is not None and shutdown_timeout <= 0:
+            raise ValueError(f"shutdown_timeout is a time in seconds, above 0, not {shutdown_timeout}")
+        if spawn is None and discovery is None:
+            spawn = 0
+        self._tags = frozenset(tags)
+        self._workers = None if spawn is None else spawn or host.usable_cpus()
+        self._discovery = discovery
+        self._lease = lease if lease is None or self._workers is None else lease + self._workers
+        self._options: dict[str, Any] = {
+            "loadbalancer": loadbalancer,
+            "quorum": quorum,
+            "quorum_timeout": quorum_timeout,
+            "lazy": lazy,
+        }
+        self._shutdown_timeout_s = shutdown_timeout
+        self._start_timeout_s = start_timeout
+        self._resources: AsyncExitStack | None = None
+        self._entered = False
+
+    async def __aenter__(self) -> Self:
+        """The workers that it starts all serve. What their starts raised comes as one ExceptionGroup; a quorum that is not there as
+        TimeoutError, the discovery's own error as it is. Nothing is left then."""
+        if self._entered:
+            raise RuntimeError("a WorkerPool is entered once: make another one")
+        self._entered = True
         async with AsyncExitStack() as resources:
-            nursery = await home.nursery(environment)
-            proxy = WorkerProxy(discovery=home.discovery.subscriber, loadbalancer=Sticky(), quorum=None)
-            publisher = home.discovery.publisher
-            crew = Crew(
-                home,
-                nursery,
-                proxy=proxy,
-                publisher=publisher,
-                most=settings.workers or host.usable_cpus(),
-                start_timeout_s=settings.start_timeout_s,
-                environment=environment,
-                version=version,
-            )
-            resources.callback(publisher.close)
-            await resources.enter_async_context(proxy)
-            await proxy.start()
-            resources.push_async_callback(crew.stop)
-            await crew.grow(1)  # the first alone: it is there sooner, and if all fail alike, that is said once
-            await crew.slots.take()
-            crew.slots.add()
-            await crew.grow(settings.workers or min(FIRST_WORKERS, host.usable_cpus()))
-            return cls(resources.pop_all(), proxy, crew)
-        raise AssertionError  # for mypy: the stack swallows nothing
+            home = None if self._workers is None else await self._home(resources, self._workers)
+            subscriber, publisher = await self._found(resources, home)
+            self.proxy = WorkerProxy(discovery=subscriber, lease=self._lease, **self._options)
+            if home is not None and publisher is not None:
+                await self._start_crew(resources, home, publisher)
+            await resources.enter_async_context(self.proxy)
+            resources.enter_context(use(self.proxy))
+            self._resources = resources.pop_all()
+        return self
 
-    async def run(self, routine: str, body: bytes, *, only: UUID | None = None) -> "PoolCall":
-        """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
-        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone."""
-        while True:
-            if self._stopped:
-                raise NoWorkersAvailable("the pool was stopped")
-            await self.crew.slots.take()
-            try:
-                call = await self._proxy.dispatch(routine, body, only=only, begun=True)
-            except NoWorkersAvailable:
-                self.crew.slots.add()  # its worker has just left, or does not answer any more
-                if only is not None and self.crew.member(only) is None:
-                    raise KeptOnWorker(
-                        "the worker that kept a value of this cell is gone: run the cell again that made it"
-                    ) from None
-                continue
-            except BaseException:
-                self.crew.slots.add()
-                raise
-            member = self.crew.takes(call.worker.uid)
-            if member is None:
-                call.close()
-                raise WorkerDied("The worker died when the call began")
-            return PoolCall(self, call, member)
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        resources, self._resources = self._resources, None
+        if resources is not None:
+            async with asyncio.timeout(self._shutdown_timeout_s):
+                await resources.__aexit__(kind, error, trace)
 
-    async def _wind_down(self, call: Call, member: Member) -> None:
-        """Of a call that nobody waits for any more: its worker is free when its body has ended, and not before."""
-        try:
-            async with asyncio.timeout(INTERRUPT_GRACE_S):
-                await self.crew.interrupt(member.metadata.uid)
-                while not call.ended:
-                    await call.step()
-        except TimeoutError:
-            await self.crew.kill(member.metadata.uid)
-        except (CallFailed, WorkerDied, WorkerRefused):
-            pass  # it has ended, too
-        finally:
-            call.close()
-            self.crew.release(member)
+    async def _home(self, resources: AsyncExitStack, workers: int) -> Home:
+        home = await Home.enter(capacity=workers)
+        resources.push_async_callback(home.leave)
+        return home
 
-    def closed(self, call: Call, member: Member) -> None:
-        if call.ended or self._stopped:
-            call.close()
-            self.crew.release(member)
+    async def _found(
+        self, resources: AsyncExitStack, home: Home | None
+    ) -> tuple[DiscoverySubscriberLike, DiscoveryPublisherLike | None]:
+        """Where to look for workers, and where to announce those that are started."""
+        wanted = HasOneOf(self._tags) if self._tags else None
+        if self._discovery is None:
+            assert home is not None
+            found: Any = home.discovery
         else:
-            self._tasks.start(self._wind_down(call, member), "end of a call")
+            expected = (DiscoveryLike,) if home is not None else (DiscoveryLike, DiscoverySubscriberLike)
+            found = await resources.enter_async_context(resolved(self._discovery, *expected))
+        if isinstance(found, DiscoveryLike):
+            subscriber = found.subscriber if wanted is None else found.subscribe(wanted)
+            return subscriber, None if home is None else found.publisher
+        return found if wanted is None else afilter(wanted, found), None
 
-    async def stop(self) -> None:
-        """Calls under way end with `WorkerDied`. Idempotent."""
-        self._stopped = True
-        self.crew.slots.fail(NoWorkersAvailable("the pool was stopped"))
-        await self._tasks.close()
-        await self._resources.aclose()
-
-
-class PoolCall:
-    """A call that holds a slot; `close`, idempotent, gives it back, once a body that still runs has been interrupted. One `step`
-    at a time."""
-
-    def __init__(self, pool: WorkerPool, call: Call, member: Member) -> None:
-        self._pool = pool
-        self._call = call
-        self._member = member
-        self._closed = False
-        self.worker = call.worker
-
-    @property
-    def ended(self) -> bool:
-        return self._call.ended
-
-    async def step(self, answer: bytes | None = None) -> bytes | None:
-        """As `Call.step`; a `WorkerDied` says how it ended. A worker that fails at a call by a fault of its own is ended: whatever
-        broke it (descriptors that ran out, a patched module) would meet the next call."""
-        try:
-            return await self._call.step(answer)
-        except CallFailed as error:
-            await self._pool.crew.kill(self.worker.uid)
-            raise CallFailed(f"{error}. It is replaced, and what lived on it is gone") from None
-        except WorkerDied:
-            await asyncio.wait({self._member.child.exited}, timeout=EXIT_REPORT_S)
-            how = obituary(self._member)
-            if not self._member.child.exited.done():  # its body may still run, and the next one would wait behind it
-                await self._pool.crew.kill(self.worker.uid)
-            raise WorkerDied(how) from None
-
-    async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._pool.closed(self._call, self._member)
+    async def _start_crew(self, resources: AsyncExitStack, home: Home, publisher: DiscoveryPublisherLike) -> None:
+        assert self._workers is not None
+        if hasattr(publisher, "__aenter__"):
+            publisher = await resources.enter_async_context(cast("Any", publisher))
+        crew = Crew(
+            home,
+            await home.nursery(os.environ),
+            proxy=self.proxy,
+            publisher=publisher,
+            most=self._workers,
+            start_timeout_s=self._start_timeout_s,
+            environment=os.environ,
+            version=version("wool_jupyter"),
+            tags=self._tags,
+        )
+        resources.push_async_callback(crew.stop)
+        await crew.start_all(self._workers)

@@ -9,11 +9,35 @@ import types
 import uuid
 import weakref
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 _ids: "weakref.WeakKeyDictionary[type, str]" = weakref.WeakKeyDictionary()
 _classes: "weakref.WeakValueDictionary[str, type]" = weakref.WeakValueDictionary()
 _without_state: set[str] = set()  # made by a description whose state has not arrived yet
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The same, of a context whose classes live apart from the process's (`wire.homes`)."""
+
+    classes: "weakref.WeakValueDictionary[str, type]" = field(default_factory=weakref.WeakValueDictionary)
+    without_state: set[str] = field(default_factory=set)
+
+
+registry: ContextVar[Registry | None] = ContextVar("registry", default=None)
+
+
+def _known() -> "weakref.WeakValueDictionary[str, type]":
+    own = registry.get()
+    return _classes if own is None else own.classes
+
+
+def _unfinished() -> set[str]:
+    own = registry.get()
+    return _without_state if own is None else own.without_state
+
 
 # Written by the interpreter and by copyreg, never by a user.
 _INTERPRETERS = frozenset(
@@ -26,12 +50,17 @@ def class_id(cls: type) -> str:
     found = _ids.get(cls)
     if found is None:
         found = _ids[cls] = uuid.uuid4().hex
-        _classes[found] = cls
+        _known()[found] = cls
     return found
 
 
 def class_by_id(ident: str) -> type:
-    return _classes[ident]
+    return _known()[ident]
+
+
+def known_ids() -> frozenset[str]:
+    """Of the classes that have arrived, and live."""
+    return frozenset(_known())
 
 
 def forget() -> None:
@@ -41,11 +70,11 @@ def forget() -> None:
 
 
 def make_class(ident: str, maker: Callable[..., type], args: tuple[Any, ...]) -> type:
-    cls = _classes.get(ident)
+    cls = _known().get(ident)
     if cls is None:
         cls = maker(*args)
-        _ids[cls], _classes[ident] = ident, cls
-        _without_state.add(ident)
+        _ids[cls], _known()[ident] = ident, cls
+        _unfinished().add(ident)
     return cls
 
 
@@ -76,9 +105,9 @@ def _of_notebook(cls: type) -> bool:
 
 def set_class_state(cls: type, attributes: Mapping[str, Any]) -> None:
     ident = _ids[cls]
-    if ident not in _without_state:
+    if ident not in _unfinished():
         return
-    _without_state.discard(ident)
+    _unfinished().discard(ident)
     attributes = dict(attributes)
     for registered in attributes.pop("_abc_impl", None) or ():
         cls.register(registered)  # type: ignore[attr-defined]

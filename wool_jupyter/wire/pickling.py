@@ -59,6 +59,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.files: set[str] = set()  # code objects' file names
         self.described: dict[str, type] = {}
         self.kept: list[standins.Kept] = []  # what only one worker has
+        self.lost: list[str] = []  # parts of exceptions
         self.root: object = None  # the value that is being dumped; set by the caller
         self._reducers: dict[type, Reducer | None] = {}  # not a cache of the process: it would hold notebook classes
 
@@ -142,7 +143,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return NotImplemented
 
     def _exception(self, error: BaseException) -> Any:
-        return exceptions.reduce_exception(error, portable=self.pickles)
+        return exceptions.reduce_exception(error, portable=self.pickles, lost=self.lost.append)
 
     def _lru(self, f: Any) -> Any:
         self._ship_name_of(f)

@@ -22,7 +22,7 @@ from wool_jupyter.discovery.root import kernel_namespace
 from wool_jupyter.dispatch import channels
 from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WoolError, WorkerDied
 from wool_jupyter.pool.home import Home
-from wool_jupyter.pool.worker_pool import WorkerPool
+from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
@@ -182,7 +182,7 @@ async def pool_of(workers=None, *, environment=os.environ, **settings):
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
         stage = Stage(f"{top}/stage")
         server = await asyncio.start_unix_server(stage.serve, stage.address)
-        pool = await WorkerPool.start(
+        pool = await KernelPool.start(
             home, PoolSettings(workers=workers, **settings), environment=environment, version="x"
         )
         processes = pool_processes(os.getpid())
@@ -812,7 +812,7 @@ def test_a_pool_whose_workers_cannot_start_fails_and_leaves_nothing(spoiled):
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
             with pytest.raises(StartFailed, match=told):
-                await WorkerPool.start(home, PoolSettings(workers=2), environment=environment, version="x")
+                await KernelPool.start(home, PoolSettings(workers=2), environment=environment, version="x")
             await home.leave()
             assert names_in(top) == []
             assert pool_processes(os.getpid()) == []
@@ -824,7 +824,7 @@ def test_a_start_that_is_cancelled_leaves_nothing():
     async def main():
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
-            starting = asyncio.create_task(WorkerPool.start(home, PoolSettings(), environment=os.environ, version="x"))
+            starting = asyncio.create_task(KernelPool.start(home, PoolSettings(), environment=os.environ, version="x"))
             await until(lambda: len(pool_processes(os.getpid())) > 1)
             starting.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -881,7 +881,7 @@ def test_a_worker_that_takes_too_long_to_start_fails_it():
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
             settings = PoolSettings(workers=1, start_timeout_s=0.01)
             with pytest.raises(StartFailed, match=r"not ready after 0\.01 s"):
-                await WorkerPool.start(home, settings, environment=os.environ, version="x")
+                await KernelPool.start(home, settings, environment=os.environ, version="x")
             await home.leave()
             assert names_in(top) == []
             assert pool_processes(os.getpid()) == []

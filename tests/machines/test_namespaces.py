@@ -15,14 +15,14 @@ from hypothesis.stateful import (
 )
 
 from tests.support.discovery import crash, tree, worker
+from tests.support.disk_machines import DiskMachine, by_length
 from tests.support.loops import run
-from tests.support.machines import FileMachine, every_profile
 from wool_jupyter.discovery import claim
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.errors import DiscoveryNamespaceInUse, DiscoveryNamespaceNotFound
 
 
-class Namespaces(FileMachine):
+class Namespaces(DiskMachine):
     """The model: who owns the namespace, and to which owner each publisher is bound."""
 
     instances = Bundle("instances")
@@ -124,13 +124,13 @@ class Namespaces(FileMachine):
         claim.sweep_dead(self.root)
 
 
-@every_profile
+@by_length
 @pytest.mark.case("OWN-04", "OWN-03", "X-03")
 def test_a_namespace_has_one_owner_whatever_happens(profile):
     run_state_machine_as_test(Namespaces, settings=profile)
 
 
-@every_profile
+@by_length
 @pytest.mark.case("OWN-04")
 def test_of_nested_entries_the_inner_ones_are_rejected(profile, root):
     """A forest of entries within entries, by their depths: the outermost is admitted, and who comes after it has left."""

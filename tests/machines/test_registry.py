@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, consumes, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.support.discovery import worker
-from tests.support.machines import FileMachine, every_profile
+from tests.support.disk_machines import DiskMachine, by_length
 from wool_jupyter.discovery import files, registry
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.scan import Scan
@@ -36,7 +36,7 @@ class Follower:
             self.view[number] = event.metadata
 
 
-class Registry(FileMachine):
+class Registry(DiskMachine):
     """The model: number → record, and whose block was taken away."""
 
     followers = Bundle("followers")
@@ -185,7 +185,7 @@ class Registry(FileMachine):
         await self.owner.__aexit__(None, None, None)
 
 
-@every_profile
+@by_length
 @pytest.mark.case("X-04", "X-05", "X-06", "REG-13")
 def test_the_registry_holds_what_was_published(profile):
     run_state_machine_as_test(Registry, settings=profile)
