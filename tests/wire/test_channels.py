@@ -375,6 +375,8 @@ def test_a_call_that_a_worker_does_not_take_in_time_is_taken_back(at):
                 await connection.dispatch("once", b"", timeout_s=0.05)
             await until(lambda: len(heard) == 2)
             assert heard == [frames.Task(1, "once", b""), frames.Cancel(1)]
+            with pytest.raises(NotReached, match=r"did not answer in 0\.05 s"):  # though it has let this client in
+                await connection.probe(timeout_s=0.05)
             assert (connection.load, stats().references, stats().idle) == (0, 0, 1)
 
     run_shared(main())
