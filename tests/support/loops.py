@@ -35,6 +35,15 @@ class _Jumping(selectors.SelectSelector):
         return ready
 
 
+class ShiftedTimeLoop(asyncio.SelectorEventLoop):
+    """The real clock, put forward by `shift_s`: for a long wait beside what sockets and threads do."""
+
+    shift_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.shift_s
+
+
 def run(
     coroutine: Coroutine[Any, Any, Any],
     deadline_s: float = DEADLINE_S,

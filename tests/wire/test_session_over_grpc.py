@@ -410,7 +410,7 @@ def test_a_proxy_passes_over_a_worker_that_is_not_reached_and_keeps_it(sockets):
     async def main():
         async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there, token=TOKEN) as proxy:
             failed = []
-            proxy.when_failed(failed.append)
+            proxy.observe(placed=lambda _: None, failed=failed.append)
             for _ in range(3):
                 call = await proxy.dispatch("once", b"hello")
                 assert call.worker == there

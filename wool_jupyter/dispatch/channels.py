@@ -202,9 +202,11 @@ class Channel:
     async def close(self) -> None:
         """Calls under way end with `WorkerDied`."""
         self._break(_BROKE)
-        await self._tasks.close()
-        if self._channel is not None:
-            await self._channel.close()
+        try:
+            await self._tasks.close()
+        finally:
+            if self._channel is not None:
+                await self._channel.close()
 
 
 def _end_of(error: grpc.aio.AioRpcError) -> _End:

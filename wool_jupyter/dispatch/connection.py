@@ -69,15 +69,12 @@ class WorkerConnection:
             give_back()
 
     async def probe(self, *, timeout_s: float = PROBE_TIMEOUT_S) -> None:
-        """Returns if the worker lets this client in. `NotReached` or `WorkerRefused` otherwise."""
+        """Returns if the worker answers this client. `NotReached` or `WorkerRefused` otherwise."""
         try:
             async with asyncio.timeout(timeout_s):
-                channel, give_back = await self._channels.acquire(self._known())
+                await self.idle_s()
         except TimeoutError:
             raise self._no_answer(timeout_s) from None
-        give_back()
-        if channel.broken:
-            raise channel.unreached()
 
     def _no_answer(self, timeout_s: float) -> NotReached:
         return NotReached(f"worker {self.metadata.uid} did not answer in {timeout_s:g} s")
