@@ -1,11 +1,13 @@
 """Where a process's workers live: a namespace that it owns, room for files, and the nursery."""
 
 import functools
+import itertools
 import os
 import secrets
+import shutil
 import threading
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 from wool_jupyter.aio.threads import run_to_end
@@ -30,6 +32,7 @@ class Home:
         self.places = tuple(places)  # room for the data of calls: beside the sockets, then on disk
         self._resources = resources
         self._nursery: Nursery | None = None
+        self._calls = itertools.count(1)
 
     @classmethod
     async def enter(
@@ -65,6 +68,18 @@ class Home:
     def is_intact(self) -> bool:
         """Nobody has removed its files from outside."""
         return all(map(Path.is_dir, self.places)) and layout.token(self.directory).exists()
+
+    @contextmanager
+    def call_directories(self) -> Iterator[tuple[str, ...]]:
+        """A call's own directory, and where its large buffers may go; all removed at the end. On any thread."""
+        number = next(self._calls)
+        places = [layout.call(directory, number) for directory in self.places]
+        places[0].mkdir(mode=0o700)
+        try:
+            yield tuple(map(str, places))
+        finally:
+            for place in places:
+                shutil.rmtree(place, ignore_errors=True)  # a home that was left has swept it already
 
     async def nursery(self, environment: Mapping[str, str]) -> Nursery:
         """Started when it is first asked for, and again after its end. `StartFailed`."""

@@ -7,9 +7,12 @@ from typing import Any
 
 
 @asynccontextmanager
-async def resolved(given: object, *expected: type) -> AsyncIterator[Any]:
-    """`given` is called if it is callable, awaited if it can be, and entered if it is a context manager; the end leaves what was
-    entered, once, also when the part turns out to be none of what is expected: TypeError names what that is."""
+async def resolved(given: object, *expected: type) -> AsyncIterator[tuple[type, Any]]:
+    """The first of `expected` that the part is, and the part.
+
+    `given` is called if it is callable, awaited if it can be, and entered if it is a context manager; the end leaves what was
+    entered, once, also when the part turns out to be none of what is expected: TypeError names what that is.
+    """
     made: Any = given
     if callable(made):
         made = made()
@@ -17,16 +20,17 @@ async def resolved(given: object, *expected: type) -> AsyncIterator[Any]:
         made = await made
     if hasattr(made, "__aenter__"):
         async with made as part:
-            yield _checked(part, expected)
+            yield _classified(part, expected)
     elif hasattr(made, "__enter__"):
         with made as part:
-            yield _checked(part, expected)
+            yield _classified(part, expected)
     else:
-        yield _checked(made, expected)
+        yield _classified(made, expected)
 
 
-def _checked(part: object, expected: tuple[type, ...]) -> object:
-    if not isinstance(part, expected):
-        names = " or ".join(each.__name__ for each in expected)
-        raise TypeError(f"discovery has to be a {names}, and a {type(part).__name__} is none")
-    return part
+def _classified(part: object, expected: tuple[type, ...]) -> tuple[type, object]:
+    for kind in expected:  # each is tried once: a protocol asks for the values of properties (3.11)
+        if isinstance(part, kind):
+            return kind, part
+    names = " or ".join(kind.__name__ for kind in expected)
+    raise TypeError(f"discovery has to be a {names}, and a {type(part).__name__} is none")
