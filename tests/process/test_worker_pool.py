@@ -25,6 +25,7 @@ from tests.support.pools import lives, pool_processes
 from wool_jupyter import host
 from wool_jupyter.discovery import locks, registry
 from wool_jupyter.discovery.local import LocalDiscovery
+from wool_jupyter.discovery.root import choose_root
 from wool_jupyter.discovery.scan import Scan
 from wool_jupyter.discovery.subscriber import LocalSubscriber
 from wool_jupyter.dispatch import channels
@@ -80,7 +81,7 @@ async def workers_elsewhere(workers=1):
 
 
 def registered(namespace):
-    binding = registry.bind(namespace)
+    binding = registry.bind(namespace, choose_root())
     with closing(binding):
         return {event.metadata.pid for event in Scan().take(binding.blocks())}
 
@@ -523,16 +524,10 @@ def test_a_worker_that_refused_and_answers_again_is_back_with_its_uid(base):
             token = layout.token(generation_of(namespace))
             right = token.read_text()
             token.write_text("0" * len(right))
-            with pytest.raises(NoWorkersAvailable, match="token"):
-                await doubled(1)
+            calling = asyncio.create_task(doubled(1))
+            await until(lambda: not pool.proxy.workers.workers)
             token.write_text(right)
-            async with asyncio.timeout(5):
-                while True:
-                    try:
-                        assert await doubled(1) == 2
-                        break
-                    except NoWorkersAvailable:
-                        await settle()
+            assert await calling == 2
             assert set(pool.proxy.workers.workers) == {uid}
 
     run(main())
@@ -647,17 +642,26 @@ class Borrowed(NamedTuple):
 
 
 @pytest.mark.case("REG-40")
-def test_a_registry_that_is_gone_strands_no_worker(base, caplog):
-    async def main():
-        with pytest.raises(DiscoveryNamespaceNotFound):  # noqa: PT012
-            async with WorkerPool(spawn=2) as pool:
-                await pids_of(pool, 2)
-                processes = pool_processes(os.getpid())
-                (namespace,) = base.iterdir()
-                (generation_of(namespace) / "registry").unlink()
-        assert not any(map(lives, processes))
+@pytest.mark.parametrize("noticed", [False, True])
+def test_a_registry_that_is_gone_strands_no_worker(noticed, base, caplog):
+    processes = []
 
-    run(main())
+    async def main():
+        async with WorkerPool(spawn=2) as pool:
+            await pids_of(pool, 2)
+            processes.extend(pool_processes(os.getpid()))
+            (namespace,) = base.iterdir()
+            (generation_of(namespace) / "registry").unlink()
+            if noticed:
+                await until(lambda: pool.proxy._failure)
+
+    if noticed:
+        with pytest.raises(DiscoveryNamespaceNotFound):
+            run(main())
+    else:
+        run(main())
+    assert len(processes) == 3
+    assert not any(map(lives, processes))
     assert [kind for _, kind in said(caplog)] == [DiscoveryNamespaceNotFound] * 2
 
 
@@ -677,7 +681,7 @@ def test_the_end_cancels_what_runs_and_lets_it_clean_up(tmp_path):
 def test_workers_that_ignore_their_end_are_killed_in_time(ignoring, tmp_path):
     async def main():
         loop = asyncio.get_running_loop()
-        async with WorkerPool(spawn=1, shutdown_timeout=3) as pool:
+        async with WorkerPool(spawn=1, shutdown_timeout=3):
             pid = await worker_pid()
             staying = asyncio.create_task(stays(str(tmp_path)))
             await until((tmp_path / "inside").exists)
@@ -692,6 +696,29 @@ def test_workers_that_ignore_their_end_are_killed_in_time(ignoring, tmp_path):
     run(main())
 
 
+def test_an_end_that_is_cancelled_is_as_complete_and_sooner(tmp_path):
+    async def main():
+        loop = asyncio.get_running_loop()
+        async with owned():
+            pool = WorkerPool(spawn=1, discovery=LocalDiscovery.borrow(SHARED))
+            await pool.__aenter__()
+            processes = pool_processes(os.getpid())
+            staying = asyncio.create_task(stays(str(tmp_path)))
+            await until((tmp_path / "inside").exists)
+            leaving = asyncio.create_task(pool.__aexit__(None, None, None))
+            await until(lambda: registered(SHARED) == set())
+            began = loop.time()
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+            assert loop.time() - began < 10
+            assert not any(map(lives, processes))
+            with pytest.raises((WorkerDied, asyncio.CancelledError)):
+                await staying
+
+    run(main())
+
+
 def test_a_discovery_that_does_not_end_is_named_and_strands_nothing():
     class Endless(Given):
         async def __aexit__(self, *_):
@@ -700,7 +727,7 @@ def test_a_discovery_that_does_not_end_is_named_and_strands_nothing():
     async def main():
         async with owned():
             given = Endless(LocalDiscovery.borrow(SHARED))
-            with pytest.raises(TimeoutError, match="discovery has not ended within 2 s"):  # noqa: PT012
+            with pytest.raises(TimeoutError, match="discovery has not ended within 2 s"):
                 async with WorkerPool(spawn=1, discovery=given, shutdown_timeout=2):
                     assert await doubled(1) == 2
             assert registered(SHARED) == set()

@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -98,8 +98,12 @@ class Crew:
         self._members: dict[UUID, Member] = {}
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
+        self._looking = 0
         self._in_doubt = False
         self._tasks = OwnedTasks("crew")
+        self._ending = OwnedTasks("end of a crew")
+        self._patience: set[asyncio.Timeout] = set()
+        self._hurried = False
 
     @property
     def lost(self) -> bool:
@@ -149,6 +153,16 @@ class Crew:
         self._in_doubt = False
         self.supervise()
 
+    @contextmanager
+    def wanted(self) -> Iterator[None]:
+        """For as long as a call that takes no slot looks for a worker."""
+        self._looking += 1
+        self.supervise()
+        try:
+            yield
+        finally:
+            self._looking -= 1
+
     def supervise(self) -> None:
         """To be called when anything that counts has changed."""
         if self.lost:
@@ -160,7 +174,7 @@ class Crew:
             present=len(self._members),
             starting=self._starting,
             free=self.slots.free,
-            waiting=self.slots.waiting,
+            waiting=self.slots.waiting + self._looking,
             in_doubt=self._in_doubt,
         )
         for _ in range(supervisor.workers_to_start(standing)):
@@ -331,9 +345,23 @@ class Crew:
 
     async def stop(self, *, by: float | None = 0) -> None:
         """Calls under way end with `WorkerDied`, unless `by`, a time of the loop (None: for ever), gives them the time to be
-        cancelled. Returns when the workers have ended, or a moment after they were killed.
+        cancelled. Returns when the workers have ended, or a moment after they were killed; cancelled, it does so at once.
 
         Idempotent."""
+        ending = self._ending.start(self._stop(by), "stop", awaited=True)
+        try:
+            await asyncio.wait({ending})
+        except asyncio.CancelledError:
+            self._hurried = True
+            for patience in self._patience:
+                patience.reschedule(0)
+            while not ending.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({ending})
+            raise
+        ending.result()
+
+    async def _stop(self, by: float | None) -> None:
         members = list(self._members.values())
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"
@@ -346,7 +374,7 @@ class Crew:
         self._proxy.evict(member.metadata.uid)
         try:
             await self._announce_end(member.metadata)
-            if by is None or by > asyncio.get_running_loop().time():
+            if not self._hurried and (by is None or by > asyncio.get_running_loop().time()):
                 await self._persuade(member, by)
         finally:
             self._nursery.kill(member.child.uid)
@@ -354,15 +382,19 @@ class Crew:
 
     async def _persuade(self, member: Member, by: float | None) -> None:
         """It is told to stop, and its routines are cancelled; then comes SIGTERM. Returns when it has ended, or the time is up."""
-        with suppress(TimeoutError, RpcError):
-            async with asyncio.timeout_at(None if by is None else by - TERMINATE_S):
-                with closing(WorkerConnection(member.metadata)) as connection:
-                    await connection.stop(0)
-                await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
-        if not member.child.exited.done():
-            await self._signal(member.metadata.uid, signal.SIGTERM)
-            left_s = TERMINATE_S if by is None else by - asyncio.get_running_loop().time()
-            await asyncio.wait({member.child.exited}, timeout=min(TERMINATE_S, max(left_s, 0)))
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(by) as patience:
+                self._patience.add(patience)
+                try:
+                    with suppress(TimeoutError, RpcError), closing(WorkerConnection(member.metadata)) as connection:
+                        async with asyncio.timeout_at(None if by is None else by - TERMINATE_S):
+                            await connection.stop(0)
+                    await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
+                    if not member.child.exited.done():
+                        await self._signal(member.metadata.uid, signal.SIGTERM)
+                        await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
+                finally:
+                    self._patience.discard(patience)
 
 
 def _signal_group(member: Member, number: int) -> None:

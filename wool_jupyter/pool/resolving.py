@@ -10,11 +10,11 @@ from typing import Any
 async def resolved(given: object, *expected: type) -> AsyncIterator[tuple[type, Any]]:
     """The first of `expected` that the part is, and the part.
 
-    `given` is called if it is callable, awaited if it can be, and entered if it is a context manager; the end leaves what was
-    entered, once, also when the part turns out to be none of what is expected: TypeError names what that is.
+    `given` is called if it is a class or function, awaited if it can be, and entered if it is a context manager; the end leaves what
+    was entered, once, also when the part turns out to be none of what is expected: TypeError names what that is.
     """
     made: Any = given
-    if callable(made):
+    if _makes(made):
         made = made()
     if inspect.isawaitable(made):
         made = await made
@@ -26,6 +26,12 @@ async def resolved(given: object, *expected: type) -> AsyncIterator[tuple[type, 
             yield _classified(part, expected)
     else:
         yield _classified(made, expected)
+
+
+def _makes(given: object) -> bool:
+    """What `contextlib` makes of a generator is callable, to decorate functions."""
+    entered = hasattr(given, "__aenter__") or hasattr(given, "__enter__")
+    return callable(given) and (isinstance(given, type) or not entered)
 
 
 def _classified(part: object, expected: tuple[type, ...]) -> tuple[type, object]:

@@ -101,7 +101,8 @@ class WorkerPool:
             crew = None if home is None else await self._crew(resources, home, found.publisher)
             await self._enter(resources, self.proxy, "proxy")
             places = {} if home is None or not found.is_here else {"places": home.call_directories}
-            resources.enter_context(use(self.proxy if crew is None else _Refilled(self.proxy, crew), **places))
+            whom = self.proxy if crew is None else _Refilled(self.proxy, crew, self._start_timeout_s)
+            resources.enter_context(use(whom, **places))
             self._resources = resources.pop_all()
         return self
 
@@ -189,23 +190,38 @@ class _Found(NamedTuple):
 
 
 class _Refilled:
-    """A pool's proxy, to the process that starts the pool's workers: a call that finds none waits for one, and has it started."""
+    """A pool's proxy, to the process that starts the pool's workers: a call that nobody takes, as all are dead or do not answer,
+    waits for one that is started or answers again."""
 
-    def __init__(self, proxy: WorkerProxy, crew: Crew) -> None:
+    def __init__(self, proxy: WorkerProxy, crew: Crew, patience_s: float) -> None:
         self._proxy = proxy
         self._crew = crew
+        self._patience_s = patience_s
 
     async def dispatch(self, routine: str, body: bytes) -> Call:
         """As the proxy's. `StartFailed` when no worker can be started any more."""
-        try:
-            return await self._proxy.dispatch(routine, body)
-        except NoWorkersAvailable:
-            if self._proxy.workers:
-                raise
-        await self._crew.slots.take()
-        self._crew.slots.add()
-        await self._proxy.admitted()
-        return await self._proxy.dispatch(routine, body)
+        patient_until = asyncio.get_running_loop().time() + self._patience_s
+        with self._crew.wanted():
+            if not self._proxy.started:  # it may have to wait for its quorum, and would not hear of starts that fail
+                await self._one_of_ours(patient_until)
+            while True:
+                try:
+                    return await self._proxy.dispatch(routine, body)
+                except NoWorkersAvailable as error:
+                    if self._crew.slots.free:
+                        raise
+                    nobody = error
+                try:
+                    await self._one_of_ours(patient_until)
+                except TimeoutError:
+                    raise nobody from None
+                await self._proxy.admitted()
+
+    async def _one_of_ours(self, until: float) -> None:
+        """Returns when one of them is there and not in doubt."""
+        async with asyncio.timeout_at(until):
+            await self._crew.slots.take()
+            self._crew.slots.add()
 
     async def stop(self) -> None:
         await self._proxy.stop()

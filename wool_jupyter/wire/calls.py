@@ -71,7 +71,9 @@ def pack_call(invocation: Invocation, *, places: tuple[str, ...], proxy: bytes) 
     `PayloadTooLarge`, `NoRoom`."""
     shipment = _Shipment(invocation, in_band=not places)
     parcel = _parcel(shipment.stream, shipment.buffers, places)
-    request = Request(parcel, shipment.order, shipment.submodules(), places, proxy, tuple(map(os.path.abspath, sys.path)))
+    request = Request(
+        parcel, shipment.order, shipment.submodules(), places, proxy, tuple(map(os.path.abspath, sys.path))
+    )
     return Packed(encode(request), shipment.described)
 
 
@@ -172,7 +174,9 @@ class _NameFailed(Exception):
 
 def unpack_call(request: Request) -> Invocation:
     """In a context with a home of its own. Raises whatever the user's objects raise."""
-    sys.path += [place for place in request.path if place not in sys.path]  # behind the worker's own: nothing is shadowed
+    sys.path += [
+        place for place in request.path if place not in sys.path
+    ]  # behind the worker's own: nothing is shadowed
     for module in request.submodules:
         with suppress(ImportError):  # reached through a package perhaps; who needs it, says so
             importlib.import_module(module)
