@@ -696,6 +696,17 @@ def test_workers_that_ignore_their_end_are_killed_in_time(ignoring, tmp_path):
     run(main())
 
 
+def test_a_pool_may_be_left_in_another_task_than_it_was_entered():
+    async def main():
+        pool = await WorkerPool(spawn=1).__aenter__()
+        assert await doubled(1) == 2
+        await asyncio.create_task(pool.__aexit__(None, None, None))
+        with pytest.raises(RuntimeError, match="stopped"):
+            await doubled(1)
+
+    run(main())
+
+
 def test_an_end_that_is_cancelled_is_as_complete_and_sooner(tmp_path):
     async def main():
         loop = asyncio.get_running_loop()

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 
@@ -10,22 +10,27 @@ from typing import Any
 async def resolved(given: object, *expected: type) -> AsyncIterator[tuple[type, Any]]:
     """The first of `expected` that the part is, and the part.
 
-    `given` is called if it is a class or function, awaited if it can be, and entered if it is a context manager; the end leaves what
-    was entered, once, also when the part turns out to be none of what is expected: TypeError names what that is.
+    `given` is called if it is a class or function, awaited if it can be, and entered if it is a context manager. The end leaves
+    what was entered, once, also when the part turns out to be none of what is expected: TypeError names what that is.
     """
     made: Any = given
     if _makes(made):
         made = made()
     if inspect.isawaitable(made):
         made = await made
-    if hasattr(made, "__aenter__"):
-        async with made as part:
-            yield _classified(part, expected)
-    elif hasattr(made, "__enter__"):
-        with made as part:
-            yield _classified(part, expected)
-    else:
-        yield _classified(made, expected)
+    failure: BaseException | None = None
+    async with AsyncExitStack() as entered:
+        try:
+            if hasattr(made, "__aenter__"):
+                made = await entered.enter_async_context(made)
+            elif hasattr(made, "__enter__"):
+                made = entered.enter_context(made)
+            yield _classified(made, expected)
+        except BaseException as error:
+            failure = error
+            raise
+    if failure is not None:  # it has no say in what becomes of an error
+        raise failure
 
 
 def _makes(given: object) -> bool:
