@@ -9,8 +9,9 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 
 from tests.support.discovery_process import Interpreter, heard, say
-from tests.support.pool_routines import worker_pid
+from tests.support.pool_routines import waits, worker_pid
 from wool_jupyter.discovery.local import LocalDiscovery
+from wool_jupyter.errors import DiscoveryNamespaceNotFound
 from wool_jupyter.pool.worker_pool import WorkerPool
 
 PoolProcess = partial(Interpreter, module=__name__)
@@ -24,15 +25,17 @@ async def own(namespace: str) -> None:
 
 
 async def borrow(namespace: str) -> None:
-    """Says who answers, or which error, each time that it is told to ask."""
+    """Says who answers, or which error, each time that it is told to `ask`, and when `hold` with a directory has ended. An error
+    comes with its cause."""
     async with AsyncExitStack() as stack:
+        stack.enter_context(suppress(DiscoveryNamespaceNotFound))  # the end says it, too, if it was but a cause so far
         await stack.enter_async_context(WorkerPool(discovery=LocalDiscovery.borrow(namespace)))
-        stack.push(lambda *_: True)  # the discovery's own error has been said
-        while await heard():
+        while line := await heard():
+            _, *directory = line.split()
             try:
-                say(str(await worker_pid()))
+                say(str(await (waits(*directory) if directory else worker_pid())))
             except Exception as error:
-                say(type(error).__name__)
+                say(" from ".join(type(each).__name__ for each in (error, error.__cause__) if each is not None))
 
 
 async def be_interrupted(namespace: str) -> None:
