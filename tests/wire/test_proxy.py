@@ -534,10 +534,11 @@ def test_calls_at_the_same_time_start_it_once(sockets):
     run(main())
 
 
-def test_what_was_stopped_does_not_start_again():
+@pytest.mark.parametrize("quorum", [1, None])
+def test_what_was_stopped_does_not_start_again(quorum):
     async def main():
         source = Source(added(1))
-        async with WorkerProxy(discovery=source) as proxy:
+        async with WorkerProxy(discovery=source, quorum=quorum) as proxy:
             await proxy.start()
             await proxy.stop()
             await proxy.stop()
