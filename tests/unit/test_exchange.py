@@ -131,7 +131,8 @@ def test_names_bound_arrive_and_originals_come_home_as_themselves(kernel, cell):
 def test_an_array_that_cant_be_filled_in_place_is_replaced(original, new):
     original, new = eval(original), eval(new)
     holder, table = [original], {"x": original}
-    contents = {"array": ([1], [new]), "list": ([2], [[original, 1]]), "dict": ([3], [{"x": original}])}
+    contents = {("array", None): ([1], [new]), ("list", None): ([2], [[original, 1]])}
+    contents["dict", None] = [3], [{"x": original}]
     patch = Patch([("x", contents)], {1: original, 2: holder, 3: table})
     assert patch.current(original) is new
     assert holder[0] is new
@@ -141,7 +142,7 @@ def test_an_array_that_cant_be_filled_in_place_is_replaced(original, new):
 
 def test_an_array_that_fits_is_filled_in_place():
     original, holder = np.zeros(2), []
-    patch = Patch([("x", {"array": ([1], [np.ones(2)])})], {1: original, 2: holder})
+    patch = Patch([("x", {("array", None): ([1], [np.ones(2)])})], {1: original, 2: holder})
     assert original.tolist() == [1, 1]
     assert patch.replaced == {}
 

@@ -73,7 +73,6 @@ def no_watching(monkeypatch):
 @pytest.fixture(autouse=True)
 def nothing_is_watched_after_it():
     yield
-    gc.collect()
     wait_until(lambda: not watchers())
 
 
@@ -350,6 +349,17 @@ def test_a_root_that_another_could_have_made_is_not_looked_into(root, monkeypatc
     claimed.release()
 
 
+def test_without_descriptors_a_root_is_not_called_missing(root, monkeypatch):
+    monkeypatch.setattr(roots, "default_candidates", lambda environment: [root])
+
+    def exhausted(*args, **options):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", exhausted)
+    with pytest.raises(OSError, match="Too many open files"):
+        registry.bind("n", None)
+
+
 def test_a_borrowed_namespace_offers_the_same(root):
     async def main():
         borrowed = LocalDiscovery.borrow("n", root=root)
@@ -613,6 +623,19 @@ def test_a_block_that_was_removed_or_torn_hides_no_other(root, caplog):
                 assert shown(await step) == ("added", 2)
                 await publish(root, ("added", worker(1)))
                 assert await take(events, 1) == [("added", 1)]
+
+    run(main())
+
+
+def test_a_pipe_in_the_place_of_a_block_is_not_waited_for(root):
+    async def main():
+        async with discovery(root) as owner:
+            await publish(root, ("added", worker(1)), ("added", worker(2)))
+            block = owner.directory / "blocks" / str(worker(1).uid)
+            block.unlink()
+            os.mkfifo(block)
+            async with follow(root) as events:
+                assert await take(events, 1) == [("added", 2)]
 
     run(main())
 

@@ -84,3 +84,20 @@ def test_a_link_to_what_a_killed_owner_left_is_removed_and_others_stay(base):
 
     asyncio.run(main())
     assert tree(root.parent) == ["1"]
+
+
+def test_a_folder_of_links_that_is_removed_in_between_is_made_again(base, monkeypatch):
+    root = roots.choose_root({}, [base])
+    directory = root / ("n" * 255) / "0123456789"
+    directory.mkdir(parents=True)
+    link, tried = shortcut.files.link, []
+
+    def removing_once(*args, **options):
+        tried.append(args)
+        if len(tried) == 1:
+            shortcut.remove_dangling(root)
+        link(*args, **options)
+
+    monkeypatch.setattr(shortcut.files, "link", removing_once)
+    assert shortcut.shortened(directory).samefile(directory)
+    assert len(tried) == 2

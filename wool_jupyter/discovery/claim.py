@@ -69,12 +69,11 @@ class Claim:
             return
         try:
             self._end_generation()
+            is_ours = files.names(self._namespace, lock.fd)  # else a successor's
+            if is_ours and sweep_below(lock.fd, str(self._namespace)):
+                files.remove_directory(self._namespace)
             if self._directory is not None:
                 shortcut.remove(self._directory)
-            if files.names(self._namespace, lock.fd) and sweep_below(
-                lock.fd, str(self._namespace)
-            ):  # else a successor's
-                files.remove_directory(self._namespace)
         except OSError as error:
             warnings.warn(
                 f"{self._namespace} can't be removed: {error.strerror or error}", ResourceWarning, stacklevel=2

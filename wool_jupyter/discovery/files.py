@@ -1,7 +1,7 @@
 """Where discovery asks the system about its files, and nowhere else: the place at which tests make it fail.
 
-Names are relative to the directory descriptor `at`, where one is given. A link at the end of a name is never followed. Descriptors
-are the caller's to close, and not inherited over `exec`.
+Names are relative to the directory descriptor `at`, where one is given. A link at the end of a name is never followed, and a pipe
+in the place of a file is not waited for. Descriptors are the caller's to close, and not inherited over `exec`.
 """
 
 import errno
@@ -22,7 +22,7 @@ _ALWAYS = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_file(name: Name, flags: int, *, at: int | None = None) -> int:
-    return os.open(name, flags | _ALWAYS, 0o600, dir_fd=at)
+    return os.open(name, flags | os.O_NONBLOCK | _ALWAYS, 0o600, dir_fd=at)
 
 
 def open_directory(name: Name, *, at: int | None = None) -> int:

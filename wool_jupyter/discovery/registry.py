@@ -184,7 +184,8 @@ class Publication:
             case "worker-updated":
                 self._update(slots, uid, self._block_of(record, sequence))
             case "worker-dropped":
-                self._drop(slots, uid)
+                if not self._dropped(slots, uid):
+                    return  # nothing to tell
         files.write(self._notify, COUNTER.pack(sequence))
         self._binding.check_locked(self._lock)
 
@@ -204,11 +205,13 @@ class Publication:
         if slots.of(uid) is None or not self._rewritten(uid, block):
             raise DiscoveryWorkerNotFound(uid)
 
-    def _drop(self, slots: Slots, uid: UUID) -> None:
+    def _dropped(self, slots: Slots, uid: UUID) -> bool:
         index = slots.of(uid)
-        if index is not None:
-            self._write_slot(index, FREE)
-            self._remove_block(uid)
+        if index is None:
+            return False
+        self._write_slot(index, FREE)
+        self._remove_block(uid)
+        return True
 
     def _register(self, index: int, uid: UUID, block: bytes) -> None:
         self._remove_block(uid)  # of a publisher that was killed before it wrote the slot
@@ -219,8 +222,10 @@ class Publication:
                     raise FileNotFoundError(errno.ENOENT, "was removed while it was written", _block(uid))
             self._write_slot(index, uid.bytes)
         except BaseException:
-            self._write_slot(index, FREE)
-            self._remove_block(uid)
+            try:
+                self._write_slot(index, FREE)
+            finally:
+                self._remove_block(uid)
             raise
 
     def _rewritten(self, uid: UUID, block: bytes) -> bool:

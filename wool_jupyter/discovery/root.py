@@ -103,7 +103,7 @@ def temporary_directories() -> list[Path]:
 def existing_roots(environment: Mapping[str, str] = os.environ) -> Iterator[Path]:
     """This user's directories that are there and can be trusted, in the order of `choose_root`. Makes nothing."""
     for candidate in default_candidates(environment):
-        with suppress(OSError):
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             yield _made_and_checked(candidate.resolve(strict=True), make=False)
 
 

@@ -5,12 +5,15 @@
 """
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
 from wool_jupyter import host
 from wool_jupyter.discovery import files
 from wool_jupyter.wire import layout
+
+_ATTEMPTS = 8  # somebody may remove the folder of links, which is empty, before ours is in it
 
 
 def fits(directory: Path) -> bool:
@@ -23,10 +26,13 @@ def shortened(directory: Path) -> Path:
     if fits(directory):
         return directory
     link = _links(directory.parents[1]) / directory.name
-    with contextlib.suppress(FileExistsError):
-        files.make_directory(link.parent)
-    files.link(directory, link)
-    return link
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(FileExistsError):
+            files.make_directory(link.parent)
+        with contextlib.suppress(FileNotFoundError):
+            files.link(directory, link)
+            return link
+    raise FileNotFoundError(errno.ENOENT, "vanishes as soon as it is made", str(link.parent))
 
 
 def remove(directory: Path) -> None:

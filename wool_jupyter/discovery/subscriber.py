@@ -84,10 +84,9 @@ class LocalSubscriber(metaclass=SubscriberMeta, key=_sharing):
         """Since a look that began at that counter."""
         loop = asyncio.get_running_loop()
         liveness_s = self._liveness_interval_s if watch.watched else min(COUNTER_POLL_S, self._liveness_interval_s)
-        again = [self._poll_interval] if self._poll_interval is not None else []
-        again += (
-            [] if complete else [self._liveness_interval_s]
-        )  # a block that was not readable may not be written again
+        again = [] if self._poll_interval is None else [self._poll_interval]
+        if not complete:  # nobody may write again to a block that could not be read
+            again.append(self._liveness_interval_s)
         look_at = loop.time() + min(again, default=math.inf)
         while binding.counter() == counter and (left_s := look_at - loop.time()) > 0:
             await watch.wait(min(liveness_s, left_s))

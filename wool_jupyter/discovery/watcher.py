@@ -143,9 +143,9 @@ class _Switchboard(FileSystemEventHandler):
     def _begin(self) -> BaseObserver:
         files.check_room(3)  # watchdog 7.1 loses one for good if there is only one or two
         observer = Observer()
-        observer.start()
         closer = threading.Thread(target=self._close, args=(observer,), name="wool-watcher", daemon=True)
         try:
+            observer.start()
             closer.start()
         except RuntimeError:
             observer.stop()

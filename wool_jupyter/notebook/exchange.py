@@ -256,7 +256,7 @@ class Arrived:
     """What a reply holds, loaded and not yet applied."""
 
     contents: list[tuple[str, patching.Contents]] = field(default_factory=list)
-    class_changes: list[tuple[str, dict[str, Any], list[str]]] = field(default_factory=list)
+    class_changes: list[classes.Change] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
     apart: dict[str, Any] = field(default_factory=dict)  # changed inputs that come as new objects
     value: Any = None
@@ -340,8 +340,10 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
     namespace = shipment.namespace
     with pickling.unhindered():
         patch = patching.Patch(arrived.contents, shipment.originals if arrived.contents else {})
-    for ident, rebound, gone in arrived.class_changes:
-        classes.apply_differences(classes.class_by_id(ident), rebound, gone)
+    for change in arrived.class_changes:
+        classes.apply_change(change)
+    if annotations := arrived.names.pop("__annotations__", None):  # the cell began with none
+        namespace.setdefault("__annotations__", {}).update(annotations)
     namespace.update(arrived.apart)
     namespace.update(arrived.names)
     for name in deleted:

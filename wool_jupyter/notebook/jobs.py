@@ -129,7 +129,7 @@ class _CellJob:
     def _request(
         self, body: str, source: CellSource, shipment: exchange.Shipment, places: tuple[str, ...]
     ) -> cells.CellRequest:
-        self._ambient, self._number = ambient.here(), source.number
+        self._number = source.number
         return cells.CellRequest(
             source=body,
             transformed=source.source,
@@ -139,11 +139,21 @@ class _CellJob:
             directory=places[0],
             places=places,
             names=shipment.names(places=places, cell_numbers=self._shell.compile._filename_map),
-            ambient=self._ambient,
+            ambient=self._ambient(),
             budget_bytes=self._settings.result_budget_bytes,
             release=self._runtime.handles.released(),
             results=self._route.results,
         )
+
+    def _ambient(self) -> ambient.State:
+        """Says what of it can't be shipped, once."""
+        state = ambient.here()
+        stays = ambient.unshippable(state)
+        for aspect in stays:
+            if aspect not in self._runtime.unshippable:
+                _notice(f"{aspect} can't be shipped: workers keep their own")
+        self._runtime.unshippable = stays
+        return state
 
     def _run_on(
         self, pool: KernelPool, request: cells.CellRequest, text: TextReader, only: UUID | None
@@ -234,7 +244,7 @@ class _CellJob:
     # When it has ended. An interrupt is held back: half of the names would be worse than either.
 
     def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, worker: UUID) -> _End:
-        ambient.follow(outcome.ambient, self._ambient, libraries=False)
+        ambient.follow(outcome.ambient, outcome.ambient_before, libraries=False)
         arrived = exchange.load(outcome.reply, shipment)
         figures.ready()
         for notice in exchange.come_home(arrived, shipment, deleted=outcome.deleted):
@@ -252,7 +262,9 @@ class _CellJob:
             else:
                 last_value = kept
                 kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)
-        ambient.follow(outcome.ambient, self._ambient, process=False)
+        ambient.follow(outcome.ambient, outcome.ambient_before, process=False)
+        for aspect in ambient.unshippable(outcome.ambient):
+            _notice(f"{aspect} as the cell left it can't be shipped: it stays here as it was")
         self._shell.compile.flags |= outcome.compiler_flags
         for payload in pickle.loads(outcome.payload):
             self._shell.payload_manager.write_payload(payload)

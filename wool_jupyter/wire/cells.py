@@ -63,7 +63,7 @@ class Ask(_Event, frozen=True, tag="ask"):
 
 # A reply is a row of dumps with one memo, each ((kind, variable or ""), what it holds):
 #   contents   of a changed input: patching.Contents
-#   classes    [(class id, attributes rebound, attributes deleted)]
+#   classes    of classes that were changed: a list of classes.Change
 #   name       a variable that the cell has bound; modules come first, then functions and classes
 #   apart      {variable: value} of changed inputs that come as new objects
 #   value      of the last expression
@@ -87,7 +87,8 @@ class Outcome(_Event, frozen=True, tag="outcome"):
     deleted: tuple[str, ...]
     missing: tuple[str, ...]  # of the results asked for; then all that the cell has bound came back
     kept: tuple[KeptResult, ...]
-    ambient: dict[str, bytes]  # the `ambient.State` after the cell
+    ambient: dict[str, bytes]  # the `ambient.State` after the cell, where its body has changed it
+    ambient_before: dict[str, bytes]  # the same aspects when the body began
     compiler_flags: int
     payload: bytes  # pickled list of IPython payloads (pager, set_next_input)
     error: str  # in words, for a kernel that can't load it; "" for none

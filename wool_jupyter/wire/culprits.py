@@ -85,7 +85,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f".<closure {variable}>", part) for part in rebuilding.cell_state(cell))
         yield from ((f".<default {i}>", part) for i, part in enumerate(value.__defaults__ or ()))
     elif isinstance(value, type):
-        yield from ((f".{name}", part) for name, part in classes.attributes_of(value).items())
+        yield from ((f".{name}", part) for name, part in classes.parts_of(value)[""].items())
     elif hasattr(value, "__dict__"):
         yield from ((f".{name}", part) for name, part in list(vars(value).items())[:_PARTS])
     for cls in type(value).__mro__:

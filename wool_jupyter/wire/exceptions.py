@@ -76,7 +76,8 @@ def reduce_exception(error: BaseException, *, portable: Portable, lost: Lost = l
     try:
         make, arguments, cls = _construction(error, portable, lost)
         state = _State(
-            fields={name: _sendable(value, name, portable, lost) for name, value in _fields_of(error)},
+            fields={name: _sendable(value, name, portable, lost) for name, value in _fields_of(error)}
+            | _list_of_group(error),
             attributes={name: _sendable(value, name, portable, lost) for name, value in _attributes_of(error)},
             cause=error.__cause__,
             context=error.__context__,
@@ -89,6 +90,11 @@ def reduce_exception(error: BaseException, *, portable: Portable, lost: Lost = l
         _note_class(state.attributes, error)
         lost(f"the class of {type(error).__qualname__}")
     return make, arguments, state, None, None, _set_state
+
+
+def _list_of_group(error: BaseException) -> dict[str, Any]:
+    """It is made from a tuple: the list that it was made from may be filled later than that."""
+    return {"args": error.args} if isinstance(error, BaseExceptionGroup) else {}
 
 
 def _construction(
@@ -182,6 +188,8 @@ def _set_state(error: BaseException, state: _State) -> None:
         if name in state.fields:
             with contextlib.suppress(AttributeError, TypeError):  # read-only, or a typed field that holds a ReprOnly
                 descriptor.__set__(error, state.fields[name])
+    if "args" in state.fields:
+        _put(error, "args", state.fields["args"])
     vars(error).update(state.attributes)
     _put(error, "__cause__", state.cause)
     _put(error, "__context__", state.context)

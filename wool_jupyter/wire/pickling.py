@@ -93,16 +93,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
             return classes.class_by_id, (ident,)
         self.described[ident] = cls
         self._ship_name_of(cls)
-        maker, args, (attributes, _) = found[:3]
-        if maker.__name__ == "_make_skeleton_class":
-            # cloudpickle 3.1 leaves these out: a nested class would lose its path, a slotted one get a `__dict__`.
-            namespace = {"__qualname__": cls.__qualname__, **_slots(cls)}
-            maker, args = classes.skeleton, (*args[:3], args[3] | namespace)
-        else:  # the enum's maker: cloudpickle's own id of the class would undo ours
-            args = (*args[:-2], None, None)
-        attributes.pop("__slotnames__", None)  # copyreg's cache
-        attributes.pop("__firstlineno__", None)
-        return classes.make_class, (ident, maker, args), attributes, None, None, classes.set_class_state
+        maker, args = classes.described(cls)
+        return classes.make_class, (ident, maker, args), classes.parts_of(cls), None, None, classes.set_class_state
 
     def _function(self, f: types.FunctionType) -> Any:
         if f.__globals__ is not rebuilding.main_globals():
@@ -120,10 +112,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return rebuilding.make_function, (f.__code__, f.__closure__), state, None, None, rebuilding.set_function_state
 
     def _foreign_function(self, f: types.FunctionType) -> Any:
-        registry = getattr(f, "registry", None)
-        if isinstance(registry, types.MappingProxyType) and f.__globals__ is vars(functools):
-            made = ("register", "dispatch", "registry", "_clear_cache")
-            return rebuilding.make_singledispatch, (dict(registry), {k: v for k, v in vars(f).items() if k not in made})
+        if rebuilding.is_dispatcher(f):
+            return rebuilding.make_singledispatch, rebuilding.dispatcher_state(f)
         return super().reducer_override(f)
 
     def _code(self, code: types.CodeType) -> Any:
@@ -221,11 +211,6 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return None if classes.class_id(owner) in self.described else owner
 
 
-def _slots(cls: type) -> dict[str, Any]:
-    """A tuple has none to give, and `typing.NamedTuple` refuses the word."""
-    return {name: value for name, value in vars(cls).items() if name == "__slots__" and not issubclass(cls, tuple)}
-
-
 class _LeafPickler(NotebookPickler):
     """Pandas objects by their own reduction."""
 
@@ -290,7 +275,8 @@ def _load_leaf(data: bytes, *buffers: Any) -> Any:
 
 
 def is_frame(t: type) -> bool:
-    return t.__name__ in ("DataFrame", "Series") and t.__module__.partition(".")[0] == "pandas"
+    """Of pandas, or a class that is made from one (a GeoDataFrame)."""
+    return any(c.__name__ == "NDFrame" and c.__module__ == "pandas.core.generic" for c in t.__mro__)
 
 
 def is_array(t: type) -> bool:
@@ -332,7 +318,25 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._memmap
     if t in _BY_TYPE:
         return _BY_TYPE[t]
+    if names := _sentinels(t):
+        return lambda _, obj: (
+            NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
+        )
     return NotebookPickler._delegating if hasattr(t, "__getattr__") and is_its_dict(t) else None
+
+
+def _sentinels(t: type) -> dict[int, tuple[Any, ...]]:
+    """Objects without content that a module keeps to be known by identity (`dataclasses.MISSING`): reductions by name."""
+    if t is object:
+        modules = [module for name, module in list(sys.modules.items()) if name != "__main__"]
+    elif t.__module__ not in ("__main__", "builtins") and t.__module__ in sys.modules and is_its_dict(t):
+        modules = [sys.modules[t.__module__]]
+    else:
+        return {}
+    named = (
+        (module, name, value) for module in modules for name, value in list(getattr(module, "__dict__", {}).items())
+    )
+    return {id(value): (getattr, (module, name)) for module, name, value in named if type(value) is t}
 
 
 _HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")

@@ -98,6 +98,19 @@ def make_singledispatch(registry: dict[type, Callable[..., Any]], attributes: di
     return made
 
 
+DispatcherState = tuple[dict[type, Callable[..., Any]], dict[str, Any]]
+_DISPATCHERS_OWN = ("register", "dispatch", "registry", "_clear_cache")
+
+
+def is_dispatcher(f: types.FunctionType) -> bool:
+    """Made by `functools.singledispatch`."""
+    return f.__globals__ is vars(functools) and isinstance(getattr(f, "registry", None), types.MappingProxyType)
+
+
+def dispatcher_state(f: Any) -> DispatcherState:
+    return dict(f.registry), {name: value for name, value in vars(f).items() if name not in _DISPATCHERS_OWN}
+
+
 def make_cached_property(function: Callable[[Any], Any], name: str | None) -> Any:
     made: Any = functools.cached_property(function)
     made.attrname = name

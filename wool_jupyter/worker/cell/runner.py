@@ -30,7 +30,7 @@ class CellRunner:
         self._modules = LocalModules()
         self._answers: queue.SimpleQueue[cells.Answer] = queue.SimpleQueue()
         self._places: tuple[str, ...] = ()
-        self._ambient: ambient.State | None = None  # as it was after the last cell
+        self._ambient: ambient.State | None = None  # as it was after the last cell, and when the body of this one began
 
     def install(self) -> None:
         """Take over the process's streams and SIGINT."""
@@ -86,6 +86,7 @@ class CellRunner:
         with pickling.unhindered():
             arrival = changes.Arrival(request.names)
         ambient.follow(request.ambient, before, process=False)
+        self._ambient = ambient.here()
         return arrival
 
     def _outcome(
@@ -108,14 +109,17 @@ class CellRunner:
             results=request.results,
         )
         bundle = self._pack(self._shell.display_formatter.format(end.value), spool) if "" in reply.kept else None
-        self._ambient = ambient.here()
+        began, self._ambient = self._ambient or {}, ambient.here()
+        # What loading has changed is not the cell's doing (an import that sets a variable, adds filters, draws random numbers).
+        changed, were = ambient.differences(began, self._ambient)
         return cells.Outcome(
             at=self._lengths(spool),
             reply=buffers.pack(reply.stream, reply.buffers, places=request.places, name="reply"),
             deleted=tuple(reply.deleted),
             missing=tuple(reply.missing),
             kept=tuple(_keep(name, stays) for name, stays in reply.kept.items()),
-            ambient=self._ambient,
+            ambient=changed,
+            ambient_before=were,
             compiler_flags=self._shell.compile.flags,
             payload=pickle.dumps(end.payload),
             error="" if end.error is None else in_words(end.error),
