@@ -545,7 +545,7 @@ def test_what_was_stopped_does_not_start_again(quorum):
             for again in (proxy.start(), proxy.dispatch("once", b"")):
                 with pytest.raises(RuntimeError, match="was stopped"):
                     await again
-            assert (source.opened, source.closed) == (1, 1)
+            assert source.opened == source.closed <= 1
         with pytest.raises(RuntimeError, match="entered once"):
             await proxy.__aenter__()
 
