@@ -13,17 +13,37 @@ class WoolError(Exception):
 class NoWorkersAvailable(WoolError):
     """No worker could be asked. Nothing ran: start workers, or try again."""
 
+    def __init__(self, message: str, failures: "dict[UUID, RpcError] | None" = None) -> None:
+        super().__init__(message)
+        self.failures = failures or {}  # why not, of those that were asked
 
-class NotReached(WoolError):
-    """This worker could not be asked. Nothing ran: ask another."""
+
+class RpcError(WoolError):
+    """A worker could not be asked, or did not take the call. Nothing ran. Its class says what becomes of the worker."""
+
+
+class NotReached(RpcError):
+    """For now this worker takes no call. Nothing ran: ask another, and this one again later."""
 
 
 class WorkerDied(WoolError):
     """The worker ended during the call. It may have run in part: look at its output before running it again."""
 
 
-class WorkerRefused(WoolError):
-    """The worker answered, and did not accept the call. Nothing ran."""
+class WorkerRefused(RpcError):
+    """The worker answered, and would answer the same again. Nothing ran: do not ask it any more."""
+
+
+class CallRejected(WoolError):
+    """The worker found the call itself at fault. Nothing ran, and no other worker would take it: mend the call."""
+
+    def __init__(self, message: str, error: bytes = b"") -> None:
+        super().__init__(message)
+        self.error = error  # what was raised there (`wire.shipping`); for whoever made the call
+
+
+class PayloadTooLarge(WoolError):
+    """Arguments or results fit into no message, and there is no directory for them beside it. Send less, or a file's name."""
 
 
 class MessageTooLarge(WoolError):
@@ -60,6 +80,10 @@ class KeptOnWorker(WoolError):
 
 class StaysInKernel(WoolError):
     """The value stayed in the kernel. Make it inside the cell."""
+
+
+class NotBound(WoolError):
+    """The cell has run, and did not bind a variable that `-o` asks for. What it did bind is here."""
 
 
 class NoRoom(WoolError):

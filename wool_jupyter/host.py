@@ -64,6 +64,12 @@ def memory_limit_bytes(root: Path = Path("/")) -> int | None:
     return min((limit for limit in limits if limit < _NO_LIMIT_BYTES), default=None)
 
 
+def umask() -> int | None:
+    """Of this process; None where the system does not say (Linux does since 4.7)."""
+    found = re.search(r"^Umask:\s+(\d+)", _read(Path("/proc/self/status")), re.MULTILINE)
+    return None if found is None else int(found[1], 8)
+
+
 def process_limit(root: Path = Path("/")) -> tuple[int, int] | None:
     """The tightest limit of processes and threads of this process's cgroups, and how many there are; None: no limit."""
     limits = []

@@ -278,3 +278,21 @@ def test_sticky_forgets_who_has_left():
         return balancer._recent
 
     assert run(main()) == [UUID(int=99)]
+
+
+@every_balancer
+def test_it_travels_with_a_proxy_whatever_it_has_placed(make):
+    """To workers, whose routines place their own calls."""
+    import pickle
+
+    async def main():
+        pool, balancer = Pool([0, 0]), make()
+        asking = pool.ask(balancer)
+        uid = await anext(asking)
+        with pytest.raises(StopAsyncIteration):
+            await asking.asend(uid)
+        again = pickle.loads(pickle.dumps(balancer))
+        assert type(again) is make
+        assert (await anext(pool.ask(again))) in pool.context.workers
+
+    run(main())

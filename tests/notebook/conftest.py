@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.differential import Pair
 from tests.support.kernel import Kernel
 
 
@@ -49,3 +50,11 @@ def fresh_kernel():
     kernel.ok("%load_ext wool_jupyter", store_history=False)
     yield kernel
     kernel.shutdown()
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory):
+    """A plain kernel and one with a pool, to run the same cells on."""
+    pair = Pair(tmp_path_factory.mktemp("pair"))
+    yield pair
+    pair.close()

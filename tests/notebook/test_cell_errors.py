@@ -289,13 +289,6 @@ def test_an_error_stops_run_all(tmp_path):
         pytest.param(
             "x = open('/dev/null')", "x.read()", ["`x`", "TextIOWrapper", "open it inside the cell"], id="file"
         ),
-        pytest.param("x = {'a': [1, (i for i in ())]}", "x['a']", ["`x['a'][1]`", "generator"], id="nested"),
-        pytest.param(
-            "class C: pass\nx = C(); x.conn = __import__('sqlite3').connect(':memory:')",
-            "x.conn",
-            ["`x.conn`", "sqlite3.Connection", "connect inside the cell"],
-            id="connection",
-        ),
         pytest.param(
             "import threading\nx = threading.Thread(target=print)",
             "x.start()",
@@ -303,14 +296,7 @@ def test_an_error_stops_run_all(tmp_path):
             id="thread",
         ),
         pytest.param("x = get_ipython()", "x.user_ns", ["`x`"], id="shell"),
-        pytest.param(
-            "def mk():\n    g = (i for i in ())\n    def x(): return g\n    return x\nx = mk()",
-            "x()",
-            ["`x.", "g"],
-            id="closure",
-        ),
         pytest.param("x = memoryview(b'a')", "x[0]", ["`x`", "memoryview"], id="memoryview"),
-        pytest.param("class D: pass\nx = [D()]; x[0].f = open('/dev/null')", "x[0]", ["`x[0].f`"], id="attribute path"),
     ],
 )
 def test_an_input_that_cannot_be_shipped_is_named_with_advice(kernel, setup, use, words):
@@ -321,6 +307,38 @@ def test_an_input_that_cannot_be_shipped_is_named_with_advice(kernel, setup, use
         assert word in error.evalue
     assert len(error.traceback.splitlines()) == 1
     assert kernel.wool("1").value == "1"
+
+
+@pytest.mark.parametrize(
+    ("setup", "use", "words"),
+    [
+        pytest.param("x = {'a': [1, (i for i in ())]}", "next(x['a'][1])", ["`x['a'][1]`", "generator"], id="nested"),
+        pytest.param(
+            "class C: pass\nx = C(); x.conn = __import__('sqlite3').connect(':memory:')",
+            "x.conn.cursor()",
+            ["`x.conn`", "sqlite3.Connection", "connect inside the cell"],
+            id="connection",
+        ),
+        pytest.param(
+            "def mk():\n    g = (i for i in ())\n    def x(): return g\n    return x\nx = mk()",
+            "next(x())",
+            ["`x.<closure g>`", "generator"],
+            id="closure",
+        ),
+        pytest.param(
+            "class D: pass\nx = [D()]; x[0].f = open('/dev/null')", "x[0].f.read()", ["`x[0].f`"], id="attribute path"
+        ),
+    ],
+)
+def test_a_part_of_an_input_that_cannot_be_shipped_is_told_at_the_start_and_when_it_is_used(kernel, setup, use, words):
+    kernel.ok(setup)
+    assert kernel.wool("bool(id(x))").value == "True"
+    result = kernel.run(wool(f"x\nprint('runs')\n{use}"))
+    assert (result.stdout, result.error.ename) == ("runs\n", "StaysInKernel")
+    for word in words:
+        assert word in result.stderr
+        assert word in result.error.evalue
+    kernel.ok(use.replace("next(", "type("))
 
 
 @pytest.mark.parametrize(

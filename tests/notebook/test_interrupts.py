@@ -37,6 +37,25 @@ def test_a_cell_that_works_on_for_twelve_seconds_after_an_interrupt_ends_well(ke
     assert kernel.value("saved")
 
 
+def test_a_cell_with_a_handler_of_its_own_stops_in_its_own_time(kernel):
+    """As training loops do, which end the epoch first. It is longer than the grace, and the cell does not see KeyboardInterrupt."""
+    body = """
+        import signal, time
+        stop = []
+        signal.signal(signal.SIGINT, lambda *_: stop.append(time.monotonic()))
+        print("busy", flush=True)
+        while not stop or time.monotonic() < stop[0] + 12:
+            time.sleep(0.1)
+        saved = len(stop)
+    """
+    running = kernel.begin(wool(body))
+    running.wait_for("busy")
+    kernel.interrupt()
+    result = running.result()
+    assert (result.status, result.stderr) == ("ok", "")
+    assert kernel.value("saved") == 1
+
+
 def test_a_second_press_says_where_the_cell_stands(kernel, tmp_path):
     gate = tmp_path / "gate"
     body = (
@@ -162,3 +181,26 @@ def test_results_that_never_end_are_given_up(kernel, tmp_path):
     result = running.result()
     assert result.error.ename == "KeyboardInterrupt"
     assert "its worker was ended and is replaced" in result.stderr
+
+
+PRESSES_DURING_AN_IMPORT = """
+import importlib.abc, os, signal, sys
+class Press(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "numpy.exceptions":  # after its core, which can be loaded once per process
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000): pass
+sys.meta_path.insert(0, Press())
+del Press
+"""
+
+
+@pytest.mark.parametrize("use", ["data = np.ones(3)", "np.random.seed(1); data = None"], ids=["inputs", "state"])
+def test_an_interrupt_while_a_library_is_imported_for_the_inputs_leaves_the_worker_whole(fresh_kernel, use):
+    fresh_kernel.ok("%wool start -n 1")
+    fresh_kernel.wool(PRESSES_DURING_AN_IMPORT)
+    fresh_kernel.ok(f"import numpy as np\n{use}")
+    assert fresh_kernel.wool_error("ran = data").ename == "KeyboardInterrupt"
+    assert not fresh_kernel.value("'ran' in globals()")
+    assert fresh_kernel.wool("data; import numpy as np; np.isnan(np.ones(2)).any()").value == "np.False_"

@@ -199,3 +199,14 @@ def test_loops_signals_processes_and_threads_work(kernel, cell, check):
     result = kernel.wool(cell)
     assert result.stdout == ""
     assert kernel.value(check)
+
+
+def test_a_future_import_holds_for_the_cells_that_follow_on_both_sides(kernel):
+    reads = "x: undefined = 3; __annotations__"
+    kernel.ok("from __future__ import annotations")
+    assert kernel.wool(reads).value == "{'x': 'undefined'}"
+    kernel.reset()
+    kernel.wool("from __future__ import annotations")
+    assert kernel.ok(reads).value == "{'x': 'undefined'}"
+    kernel.reset()
+    assert kernel.wool_error(reads).ename == "NameError"

@@ -13,9 +13,10 @@ from tests.support.loops import run, until
 from tests.support.requests import cell_request
 from tests.unit.test_host import make_cgroup
 from wool_jupyter import host
-from wool_jupyter.discovery.root import kernel_namespace, new_pool_directory
+from wool_jupyter.discovery.root import kernel_namespace
 from wool_jupyter.errors import WorkerDied
-from wool_jupyter.pool.worker_pool import WorkerPool
+from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
@@ -58,14 +59,13 @@ class Deaths:
 @asynccontextmanager
 async def deaths():
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
-        directory = new_pool_directory(Path(top), kernel_namespace("/run/kernel.json"))
-        pool = await WorkerPool.start(
-            PoolSettings(workers=1), directories=[directory], environment=os.environ, version="x"
-        )
+        home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
+        pool = await KernelPool.start(home, PoolSettings(workers=1), environment=os.environ, version="x")
         try:
-            yield Deaths(pool, directory)
+            yield Deaths(pool, home.directory)
         finally:
             await pool.stop()
+            await home.leave()
 
 
 KILLED = r"was killed by SIGKILL, as the system does when memory runs out; its peak was {}"
@@ -99,7 +99,7 @@ def test_kill_that_was_asked_for_is_not_laid_to_memory():
     async def main():
         async with deaths() as workers:
             call = await workers.begin("import signal; signal.pause()")
-            await workers.pool.kill(call.worker.uid)
+            await workers.pool.crew.kill(call.worker.uid)
             assert await workers.obituary_of(call) == "was killed by SIGKILL, as was asked"
 
     run(main())
@@ -168,11 +168,11 @@ finally:
 def test_memory_over_a_limit_of_the_process_is_an_error_of_the_cell(tmp_path):
     async def main():
         async with deaths() as workers:
-            (before,) = workers.pool.snapshot()
+            (before,) = workers.pool.crew.snapshot()
             outcome = await workers.end(LIMITED)
             assert isinstance(outcome, cells.Outcome)
             assert b"MemoryError" in cells.encode(outcome)
-            assert [worker.pid for worker in workers.pool.snapshot()] == [before.pid]
+            assert [worker.pid for worker in workers.pool.crew.snapshot()] == [before.pid]
             assert isinstance(await workers.end("1"), cells.Outcome)
 
     run(main())
@@ -187,7 +187,7 @@ def test_memory_over_the_limit_of_a_group_is_told_as_that():
 
     async def main():
         async with deaths() as workers:
-            (worker,) = workers.pool.snapshot()
+            (worker,) = workers.pool.crew.snapshot()
             (group / "cgroup.procs").write_text(str(worker.pid))
             said = await workers.obituary("data = bytearray(b'1') * (1 << 30)")
             assert re.fullmatch(r"was killed by SIGKILL: the system ran out of memory; its peak was 2\d\d MB", said)

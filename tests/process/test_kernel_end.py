@@ -137,12 +137,23 @@ def test_sort_in_c_does_not_outlive_the_kernel(kernel):
     wait_until_gone(*pool)
 
 
-def test_stop_while_the_kernel_goes_on_leaves_nothing(kernel):
-    pool = pool_of(kernel)
+def test_stop_while_the_kernel_goes_on_leaves_no_worker_and_a_home_that_goes_with_the_kernel(kernel):
+    processes, directories = pool_of(kernel)
+    (nursery,) = (process for process in processes if "wool_jupyter.nursery" in process.cmdline())
     assert "stopped" in kernel.run("%wool stop").stdout
-    wait_until_gone(*pool)
-    assert not pool_directories(kernel)
+    wait_until(lambda: not any(lives(process) for process in processes if process != nursery), GONE_S)
+    assert lives(nursery)
+    assert pool_directories(kernel) == directories
+    os.kill(kernel.pid, signal.SIGKILL)
+    wait_until_gone(processes, directories)
+
+
+def test_a_pool_that_was_stopped_starts_again_in_the_same_home(kernel):
+    processes, directories = pool_of(kernel)
+    kernel.ok("%wool stop")
     assert value_of(kernel, "%%wool\n1 + 1") == "2"
+    assert pool_directories(kernel) == directories
+    assert len([process for process in pool_processes(kernel) if process in processes]) == 1  # the nursery
 
 
 @pytest.mark.parametrize(

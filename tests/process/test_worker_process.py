@@ -1,126 +1,27 @@
 """A worker process as the nursery starts it."""
 
 import asyncio
-import fcntl
-import json
 import os
 import signal
 import subprocess
 import sys
-import tempfile
-from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from tests.support.channels import opened
 from tests.support.loops import run, until
-from tests.support.requests import cell_request
 from tests.support.waiting import wait_until
-from wool_jupyter.discovery.root import kernel_namespace, new_pool_directory
-from wool_jupyter.dispatch.connection import WorkerConnection
+from tests.support.worker_process import ended, pool_directory, started
 from wool_jupyter.errors import WorkerRefused
-from wool_jupyter.notebook.outputs import TextReader
-from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import cells
-from wool_jupyter.wire.credentials import read_token
-
-# The process that starts a worker is its parent by a thread that lives as long as it does.
-PARENT = """
-import os, sys
-log, write, *command = sys.argv[1:]
-actions = [
-    (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-    (os.POSIX_SPAWN_DUP2, 1, 2),
-    (os.POSIX_SPAWN_DUP2, int(write), 3),
-    (os.POSIX_SPAWN_CLOSE, int(write)),
-]
-pid = os.posix_spawn(sys.executable, [*command, str(os.getpid())], os.environ, file_actions=actions)
-os.close(int(write))
-print(pid, flush=True)
-_, status = os.waitpid(pid, 0)
-print(os.waitstatus_to_exitcode(status), flush=True)
-"""
 
 
 @pytest.fixture
 def pool():
-    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as root:
-        yield new_pool_directory(Path(root), kernel_namespace("/run/kernel.json"))
-
-
-class Worker:
-    def __init__(self, pool, parent, pid, report, ready_pipe):
-        self.pool, self.parent, self.pid, self.report = pool, parent, pid, report
-        self.ready_pipe = ready_pipe
-        self.uid = uuid4()
-
-    def exit_code(self):
-        return int(self.parent.stdout.readline())
-
-    @property
-    def log(self):
-        return (self.pool / "log").read_text()
-
-    @asynccontextmanager
-    async def connected(self, token=None):
-        metadata = WorkerMetadata(self.uid, self.report["address"], self.pid, "1")
-        connection = WorkerConnection(metadata, token=read_token(str(self.pool)) if token is None else token)
-        await connection.open()
-        try:
-            yield connection
-        finally:
-            await connection.close()
-
-    async def run(self, source):
-        """A cell without inputs: its outcome and its text."""
-        directory = self.pool / "calls" / uuid4().hex[:8]
-        directory.mkdir()
-        text = TextReader(str(directory))
-        async with self.connected() as connection:
-            call = connection.call("cell", cell_request(source, directory))
-            event = None
-            while not call.ended:
-                event = cells.decode_event(await call.step())
-        said = "".join(part for _, part in text.rest())
-        text.close()
-        return event, said
-
-
-@contextmanager
-def started(pool, *, cwd="/", uid=None):
-    read, low = os.pipe()
-    write = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)  # not 3 itself
-    os.close(low)
-    uid = uid or str(uuid4())
-    command = [sys.executable, "-P", "-m", "wool_jupyter.worker", uid, str(pool)]
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(pool / "log"), str(write), *command],
-        stdout=subprocess.PIPE,
-        text=True,
-        pass_fds=[write],
-        cwd=cwd,
-    )
-    os.close(write)
-    with parent, os.fdopen(read) as ready:
-        pid = int(parent.stdout.readline())
-        try:
-            line = ready.readline()
-            rest = ready.read() if line else ""
-            assert line, f"not ready: {(pool / 'log').read_text()}"
-            assert rest == "", "the pipe is closed after one line"
-            yield Worker(pool, parent, pid, json.loads(line), str(Path(f"/proc/self/fd/{read}").readlink()))
-        finally:
-            parent.kill()
-            wait_until(lambda: ended(pid))
-
-
-def ended(pid):
-    """A zombie has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+    with pool_directory() as directory:
+        yield directory
 
 
 def test_it_reports_ready_with_its_address_and_pid(pool):
@@ -134,9 +35,9 @@ def test_it_runs_a_cell_and_needs_the_pools_token(pool):
     with started(pool) as worker:
 
         async def main():
-            async with worker.connected(token="wrong") as connection:
-                with pytest.raises(WorkerRefused, match="token"):
-                    await connection.call("cell", b"").step()
+            with pytest.raises(WorkerRefused, match="token"):
+                async with opened(worker.metadata, "wrong"):
+                    pass
             outcome, said = await worker.run("print('hello')")
             assert isinstance(outcome, cells.Outcome)
             assert said == "hello\n"
@@ -161,16 +62,21 @@ def test_an_interrupt_of_an_idle_worker_does_nothing(pool):
         assert worker.log == ""
 
 
+def open_to_sigint(pid):
+    """Its threads that take one."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines())
+        if not int(status["SigBlk"], 16) >> (signal.SIGINT - 1) & 1:
+            found.append(int(task.name))
+    return found
+
+
 def test_an_interrupt_reaches_the_main_thread_only(pool):
     """A side thread that took it would leave a blocking call in the main thread alone."""
     with started(pool) as worker:
-        wait_until(lambda: len(list(Path(f"/proc/{worker.pid}/task").iterdir())) > 1)
-        open_to_sigint = []
-        for task in Path(f"/proc/{worker.pid}/task").iterdir():
-            status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines())
-            if not int(status["SigBlk"], 16) >> (signal.SIGINT - 1) & 1:
-                open_to_sigint.append(int(task.name))
-        assert open_to_sigint == [worker.pid]
+        wait_until(lambda: worker.pid in open_to_sigint(worker.pid))
+        assert open_to_sigint(worker.pid) == [worker.pid]
 
 
 def test_it_dies_with_its_parent(pool):
@@ -227,9 +133,3 @@ def test_a_crash_leaves_its_stack_in_a_file_of_its_own(pool):
         run(main())
         assert worker.exit_code() == -signal.SIGSEGV
         assert "Segmentation fault" in (pool / f"crash-{uid[:8]}").read_text()
-
-
-def test_a_socket_path_is_short_enough():
-    """The pool's directory is chosen for that; the worker adds its part."""
-    longest = f"/run/user/{2**32 - 1}/wool-{2**32 - 1}/1/{kernel_namespace('x')}/{'0' * 10}/s/{'0' * 8}"
-    assert len(longest) <= 103

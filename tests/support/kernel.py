@@ -5,6 +5,7 @@ import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -17,32 +18,17 @@ TIMEOUT_S = 30
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
-# Lives outside of `__main__`, so that it survives the reset that it makes.
-_RESET = """
-import os, sys, types
-_module = sys.modules["suite_reset"] = types.ModuleType("suite_reset")
-exec('''
-import logging, os, sys, warnings
-from IPython import get_ipython
-cwd, environment, path, argv = os.getcwd(), dict(os.environ), list(sys.path), list(sys.argv)
-filters, handlers = list(warnings.filters), list(logging.getLogger().handlers)
+_HERE = Path(__file__).parent
 
-def reset():
-    os.chdir(cwd)
-    for name in os.environ.keys() - environment.keys():
-        del os.environ[name]
-    os.environ.update(environment)
-    sys.path[:], sys.argv[:], warnings.filters[:] = path, argv, filters
-    logging.getLogger().handlers[:] = handlers
-    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
-        vars(sys).pop(name, None)
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is not None:
-        pyplot.close("all")
-        get_ipython().magics_manager.registry["ExecutionMagics"].default_runner = None  # `%run` would draw a figure
-    get_ipython().reset(new_session=True)
-''', vars(_module))
-del _module, os, sys, types
+# Modules of their own, which a reset of the notebook does not reach.
+_INSIDE = f"""
+def load(name, file):
+    import importlib.util, sys
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+load("suite_state", {str(_HERE / "state.py")!r}); load("suite_graph", {str(_HERE / "graph.py")!r})
+del load
 """
 
 
@@ -230,7 +216,7 @@ class Kernel:
         self._poller = zmq.Poller()
         for socket in self._channels:
             self._poller.register(socket, zmq.POLLIN)
-        self.ok(_RESET, store_history=False)
+        self.ok(_INSIDE, store_history=False)
 
     def messages(self) -> list[tuple[str, dict[str, Any]]]:
         """What has come, at least one unless nothing comes for a moment."""
@@ -269,7 +255,7 @@ class Kernel:
 
     def reset(self, timeout: float = TIMEOUT_S) -> None:
         self.strays.clear()
-        self.ok("import sys; sys.modules['suite_reset'].reset()", store_history=False, timeout=timeout)
+        self.ok("__import__('suite_state').reset()", store_history=False, timeout=timeout)
 
     def interrupt(self) -> None:
         self.manager.interrupt_kernel()

@@ -35,6 +35,15 @@ class _Jumping(selectors.SelectSelector):
         return ready
 
 
+class ShiftedTimeLoop(asyncio.SelectorEventLoop):
+    """The real clock, put forward by `shift_s`: for a long wait beside what sockets and threads do."""
+
+    shift_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.shift_s
+
+
 def run(
     coroutine: Coroutine[Any, Any, Any],
     deadline_s: float = DEADLINE_S,
@@ -64,6 +73,13 @@ async def settle() -> None:
     """Every callback that is ready now, and what these make ready, has run."""
     for _ in range(50):
         await asyncio.sleep(0)
+
+
+async def begun(*coroutines: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
+    """Tasks for these, once they wait."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    await settle()
+    return tasks
 
 
 async def until(condition: Callable[[], object]) -> None:

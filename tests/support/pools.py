@@ -19,9 +19,9 @@ def pool_processes(owner_pid: int) -> list[psutil.Process]:
 
 
 def pool_directories(namespace: str) -> list[Path]:
-    """Of all its pools, wherever they may lie."""
+    """Of all its generations, wherever they may lie."""
     bases = (root.root_under(base, os.geteuid()) for base in root.default_candidates())
-    return [path for base in bases for path in (base / namespace).glob("*")]
+    return [path for base in bases for path in (base / namespace).glob("*") if not path.is_symlink()]
 
 
 def lives(process: psutil.Process) -> bool:
@@ -30,3 +30,7 @@ def lives(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def names_in(directory: str) -> list[str]:
+    return sorted(path.name for path in Path(directory).iterdir())

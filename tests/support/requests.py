@@ -12,11 +12,13 @@ def cell_request(source: str, directory: Path) -> bytes:
         transformed=source,
         filename="<cell>",
         number=1,
+        compiler_flags=0,
         directory=str(directory),
         places=(str(directory),),
         names=cells.NO_NAMES,
         ambient=ambient.here(),
         budget_bytes=None,
         release=(),
+        results=None,
     )
     return cells.encode(request)

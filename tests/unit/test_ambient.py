@@ -3,6 +3,7 @@ import pickle
 import random
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -28,8 +29,13 @@ def follow(wanted, before):
 def process_state():
     before = here()
     yield
-    os.chdir(before["cwd"])
+    os.chdir(before["cwd"][0])
     follow(before, here())
+
+
+def directory(path):
+    """As the aspect has it."""
+    return str(path), path.stat().st_dev, path.stat().st_ino
 
 
 def changed(**aspects):
@@ -58,7 +64,13 @@ def test_what_differs_is_followed(tmp_path):
     before = here()
     environment = {**before["environment"], NAME: "new", "HOME": "/elsewhere"}
     del environment["PATH"]
-    wanted = {**before, "cwd": str(tmp_path), "environment": environment, "path": ["/first"], "argv": ["prog", "-x"]}
+    wanted = {
+        **before,
+        "cwd": directory(tmp_path),
+        "environment": environment,
+        "path": ["/first"],
+        "argv": ["prog", "-x"],
+    }
     follow(wanted, before)
     assert here() == wanted
 
@@ -103,17 +115,64 @@ def test_a_variable_that_is_gone_already_is_no_error():
     assert NAME not in os.environ
 
 
-def test_a_working_directory_that_is_gone_is_followed_nowhere(tmp_path):
-    before = here()
+def test_a_working_directory_that_is_gone_has_a_name_all_the_same(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
     os.chdir(gone)
     gone.rmdir()
-    found = here()
-    assert "cwd" not in found
-    os.chdir(tmp_path)
-    follow(found, before)
-    assert Path.cwd() == tmp_path
+    assert here()["cwd"][0] == f"/proc/{os.getpid()}/cwd"
+    os.chdir(here()["cwd"][0])  # as another process would
+    with pytest.raises(FileNotFoundError):
+        Path.cwd()
+
+
+def test_a_working_directory_that_was_made_anew_is_another_one(tmp_path):
+    (tmp_path / "made").mkdir()
+    os.chdir(tmp_path / "made")
+    before = here()
+    (tmp_path / "made").rename(tmp_path / "old")
+    (tmp_path / "made").mkdir()
+    follow({"cwd": directory(tmp_path / "made")}, before)
+    Path("new").touch()
+    assert (tmp_path / "made" / "new").exists()
+
+
+CONTEXT = """
+import decimal, sys
+import numpy as np
+from wool_jupyter.wire import ambient
+def in_new_context(function, *args):
+    import contextvars
+    return contextvars.Context().run(function, *args)
+def set_and_tell():
+    np.seterr(all="raise")
+    decimal.getcontext().prec = 7
+    return ambient.here()
+def follow(state):
+    ambient.follow(state, state)
+    return np.geterr()["over"], decimal.getcontext().prec
+print(*in_new_context(follow, in_new_context(set_and_tell)), np.geterr()["over"])
+"""
+
+
+def test_what_is_kept_in_a_context_is_followed_in_each(tmp_path):
+    done = subprocess.run([sys.executable, "-c", CONTEXT], capture_output=True, text=True, check=True)
+    assert done.stdout == "raise 7 warn\n"
+
+
+def test_only_what_differs_is_told():
+    before = ambient.here()
+    os.environ[NAME] = "new"
+    sys.set_int_max_str_digits(5000)
+    changed, were = ambient.differences(before, ambient.here())
+    assert changed.keys() == were.keys() == {"environment", "digits of an int"}
+
+
+def test_the_time_zone_is_in_force():
+    before = here()
+    follow({"environment": {**before["environment"], "TZ": "Asia/Tokyo"}}, before)
+    assert time.localtime(0).tm_hour == 9
+    follow(before, here())
 
 
 def test_random_numbers_go_on_where_they_were():
@@ -139,7 +198,7 @@ def test_options_of_libraries_follow_and_come_back():
 def test_functions_and_classes_of_the_notebook_travel_in_options():
     pd.set_option("display.float_format", lambda number: f"<{number}>")
     state = ambient.here()
-    assert [name for name, value in state.items() if not value] == []
+    assert ambient.unshippable(state) == []
     pd.reset_option("display.float_format")
     ambient.follow(state, ambient.here())
     assert pd.get_option("display.float_format")(1) == "<1>"
@@ -149,8 +208,8 @@ def test_an_aspect_that_can_not_be_pickled_is_told_and_the_others_follow(tmp_pat
     with Path(__file__).open() as unshippable:
         pd.set_option("display.float_format", lambda number: f"{number}{unshippable}")
         state = ambient.here()
-    assert [name for name, value in state.items() if not value] == ["pandas options"]
-    state["cwd"] = pickling.dumps(str(tmp_path))
+    assert ambient.unshippable(state) == ["pandas options"]
+    state["cwd"] = pickling.dumps(directory(tmp_path))
     ambient.follow(state, ambient.here())
     assert Path.cwd() == tmp_path
 
@@ -164,7 +223,6 @@ ambient.follow({**here, "pandas options": pickling.dumps({})}, here)
 print({"numpy", "pandas", "matplotlib"} & sys.modules.keys(), sorted(here))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert (
-        done.stdout
-        == "set() ['argv', 'cwd', 'environment', 'logging', 'path', 'random', 'recursion limit', 'warnings']\n"
+    assert done.stdout.startswith(
+        "set() ['argv', 'cwd', 'digits of an int', 'environment', 'locale', 'logging', 'path', "
     )

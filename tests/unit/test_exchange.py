@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.sides import Side, run_cell, ship
-from wool_jupyter.errors import CannotLoad, CannotShip
+from wool_jupyter.errors import CannotLoad, CannotShip, StaysInKernel
 from wool_jupyter.wire.patching import Patch
 from wool_jupyter.worker.cell.changes import Arrival
 
@@ -131,7 +131,8 @@ def test_names_bound_arrive_and_originals_come_home_as_themselves(kernel, cell):
 def test_an_array_that_cant_be_filled_in_place_is_replaced(original, new):
     original, new = eval(original), eval(new)
     holder, table = [original], {"x": original}
-    contents = {"array": ([1], [new]), "list": ([2], [[original, 1]]), "dict": ([3], [{"x": original}])}
+    contents = {("array", None): ([1], [new]), ("list", None): ([2], [[original, 1]])}
+    contents["dict", None] = [3], [{"x": original}]
     patch = Patch([("x", contents)], {1: original, 2: holder, 3: table})
     assert patch.current(original) is new
     assert holder[0] is new
@@ -141,7 +142,7 @@ def test_an_array_that_cant_be_filled_in_place_is_replaced(original, new):
 
 def test_an_array_that_fits_is_filled_in_place():
     original, holder = np.zeros(2), []
-    patch = Patch([("x", {"array": ([1], [np.ones(2)])})], {1: original, 2: holder})
+    patch = Patch([("x", {("array", None): ([1], [np.ones(2)])})], {1: original, 2: holder})
     assert original.tolist() == [1, 1]
     assert patch.replaced == {}
 
@@ -222,9 +223,43 @@ def test_class_attributes_that_the_cell_changed_come_home(kernel, cell):
 
 
 def test_a_variable_that_cant_travel_is_named_with_its_path(kernel, cell):
-    kernel.run("x = {'k': [1, memoryview(b'')]}")
-    with pytest.raises(CannotShip, match=r"`x\['k'\]\[1\]` \(memoryview\)"):
+    kernel.run("x = memoryview(b'')")
+    with pytest.raises(CannotShip, match=r"`x` \(memoryview\) stays in the kernel"):
         cell("x")
+
+
+def test_a_part_that_cant_travel_stays_and_is_there_again_afterwards(kernel, cell):
+    kernel.run("view = memoryview(b'')\nx = {'k': [1, view], 'n': 1}\nalias = x['k']")
+    cell("x['n'] = 2; x['k'].insert(0, x['k'][1]); x['again'] = x['k'][0]")
+    assert kernel("x['n'], len(alias), alias[0] is view, alias[2] is view, x['again'] is view") == (
+        2,
+        3,
+        True,
+        True,
+        True,
+    )
+
+
+def test_a_part_that_stays_says_so_when_it_is_used(kernel, cell):
+    kernel.run("x = {'k': [1, memoryview(b'')]}")
+    with pytest.raises(StaysInKernel, match=r"`x\['k'\]\[1\]` \(memoryview\) stays in the kernel"):
+        cell("x['k'][1].tobytes()")
+
+
+def test_what_is_left_behind_can_still_not_be_read_under_a_name_of_its_own(kernel, cell):
+    kernel.run("x = [memoryview(b'')]\nz = x[0]")
+    with pytest.raises(CannotShip, match=r"`z` \(memoryview\)"):
+        cell("x, z")
+
+
+def test_a_library_s_object_is_never_taken_to_pieces(kernel, tmp_path):
+    """Without an inner part it would be broken in a way that nobody can explain. In a container it stays as a whole."""
+    kernel.run("import queue\nq = queue.Queue()\nq.item = memoryview(b'')\nconf = {'q': q, 'n': 1}")
+    with pytest.raises(CannotShip, match=r"`q\.item` \(memoryview\)"):
+        ship(kernel, "q", tmp_path)
+    shipment, _ = ship(kernel, "conf", tmp_path)
+    (notice,) = shipment.notices
+    assert notice.startswith("`conf['q']` (queue.Queue) stays in the kernel")
 
 
 def test_a_variable_that_cant_be_loaded_is_named(kernel, cell):

@@ -8,16 +8,9 @@ from contextvars import ContextVar
 import pytest
 
 from tests.support.cancelling import cancelled_at_each_wait
-from tests.support.loops import run, settle
+from tests.support.loops import begun, run, settle
 from tests.support.sources import Source
 from wool_jupyter.aio.fanout import Fanout, FanoutStats, State
-
-
-async def begun(*coroutines):
-    """Tasks for these, once they wait."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    await settle()
-    return tasks
 
 
 async def rest(consumer):

@@ -132,3 +132,18 @@ def test_leaving_it_gives_the_shared_subscriber_back(how):
         assert (source.opened, source.closed) == (1, 1)
 
     run(main())
+
+
+def test_a_slow_reader_behind_a_filter_hears_of_a_return_as_an_addition():
+    """It may have evicted the worker on its own account, and an update admits nobody."""
+
+    async def main():
+        subscription = SharedSubscription("same", lambda: Source(added(1), dropped(1), added(1, "new")))
+        slow, fast = aiter(afilter(everyone, subscription)), aiter(subscription)
+        assert await anext(slow) == added(1)
+        assert [await anext(fast) for _ in range(3)] == [added(1), dropped(1), added(1, "new")]
+        assert [await anext(slow), await anext(slow)] == [dropped(1), added(1, "new")]
+        await slow.aclose()
+        await fast.aclose()
+
+    run(main())

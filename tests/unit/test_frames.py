@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from wool_jupyter.wire import frames
 
-REQUESTS = (frames.Task, frames.Next, frames.Send, frames.Cancel)
-RESPONSES = (frames.Ack, frames.Nack, frames.Yielded, frames.Returned, frames.Failed)
+REQUESTS = frames.Request.__args__
+RESPONSES = frames.Response.__args__
 
 
 def any_of(kinds):
@@ -17,6 +17,7 @@ def any_of(kinds):
 
 # msgpack holds integers of 64 bits.
 st.register_type_strategy(int, st.integers(0, 2**63 - 1))
+st.register_type_strategy(float, st.floats(allow_nan=False))
 
 
 @given(any_of(REQUESTS))
@@ -27,6 +28,12 @@ def test_every_request_comes_back(frame):
 @given(any_of(RESPONSES))
 def test_every_response_comes_back(frame):
     assert frames.decode_response(frames.encode(frame)) == frame
+
+
+def test_no_two_frames_have_one_tag():
+    """Both ends decode by it alone."""
+    tags = [kind.__struct_config__.tag for kind in (*REQUESTS, *RESPONSES)]
+    assert len(set(tags)) == len(tags)
 
 
 @given(st.binary(max_size=40))

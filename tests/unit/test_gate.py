@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 
 import pytest
 
@@ -142,3 +143,38 @@ def test_notebook_code_that_runs_in_the_loop_is_interrupted_where_it_is(gate):
     gate.open()
     assert gate.region(waiting) == "interrupted"
     assert cancels == []
+
+
+@pytest.fixture
+def half(tmp_path, monkeypatch):
+    """A module whose import is interrupted in the middle."""
+    (tmp_path / "interrupted_module.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(1000): pass\nwhole = True\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    sys.modules.pop("interrupted_module", None)
+
+
+def import_it():
+    import interrupted_module
+
+    return interrupted_module.whole
+
+
+def test_an_import_of_the_inputs_is_finished_before_the_interrupt(gate, half):
+    gate.open()
+    assert gate.loading(import_it)
+    with pytest.raises(KeyboardInterrupt):
+        gate.region(int)
+
+
+def test_an_import_of_the_body_is_interrupted_as_in_a_kernel(gate, half):
+    gate.open()
+    with pytest.raises(KeyboardInterrupt):
+        gate.region(import_it)
+
+
+def test_loading_is_interrupted_outside_of_imports(gate):
+    gate.open()
+    assert gate.loading(notes_interrupt) == "interrupted"

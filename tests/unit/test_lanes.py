@@ -1,12 +1,13 @@
 import asyncio
 import gc
+import signal
 import threading
 import weakref
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from tests.support.loops import run
+from tests.support.loops import run, until
 from wool_jupyter.worker.lanes import MainLane
 
 
@@ -157,3 +158,79 @@ def test_a_lane_that_is_closed_first_ends_at_once():
     lane = MainLane()
     lane.close()
     lane.serve()
+
+
+@contextmanager
+def sigints_counted():
+    """On the main thread, as a worker has it: the test's loop runs on a thread of its own."""
+    hits = []
+    before = signal.signal(signal.SIGINT, lambda *_: hits.append(1))
+    try:
+        yield hits
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_reaches_the_body_that_runs_and_one_that_waits_never_begins():
+    lane, begun, go_on = MainLane(), threading.Event(), threading.Event()
+    order = []
+
+    def first():
+        begun.set()
+        go_on.wait(10)
+        order.append("first")
+
+    async def main():
+        jobs = [lane.submit(first), lane.submit(order.append, "second"), lane.submit(order.append, "third")]
+        await asyncio.to_thread(begun.wait)
+        lane.interrupt(jobs[1])
+        assert jobs[1].done.cancelled()
+        assert hits == []
+        lane.interrupt(jobs[0])
+        await until(lambda: hits)
+        go_on.set()
+        await jobs[0].done
+        lane.interrupt(jobs[0])
+        await jobs[2].done
+        assert (order, len(hits)) == (["first", "third"], 1)
+
+    with sigints_counted() as hits:
+        side = threading.Thread(target=lambda: [run(main()), lane.close()])
+        side.start()
+        lane.serve()
+        side.join()
+    assert order == ["first", "third"]
+
+
+def test_an_interrupt_never_reaches_the_next_body():
+    """Sent in the very moment in which its own ends."""
+    lane, wrong = MainLane(), []
+    inside = [0]
+
+    def handler(*_):
+        if inside[0] == 2:
+            wrong.append(1)
+
+    def body(which):
+        inside[0] = which
+        for _ in range(50):
+            pass
+        inside[0] = 0
+
+    async def main():
+        for _ in range(300):
+            first, second = lane.submit(body, 1), lane.submit(body, 2)
+            while not first.done.done():
+                lane.interrupt(first)
+                await asyncio.sleep(0)
+            await second.done
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        side = threading.Thread(target=lambda: [run(main()), lane.close()])
+        side.start()
+        lane.serve()
+        side.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert wrong == []

@@ -594,13 +594,14 @@ def test_the_standard_pickle_works_with_what_arrived(kernel, worker, sent):
 def test_differences_of_a_class_are_told_and_applied(kernel):
     kernel.run(POINT)
     with kernel:
-        before = classes.attributes_of(kernel("Point"))
+        before = classes.parts_of(kernel("Point"))
         kernel.run("Point.kind = 'new'\nPoint.added = 1\ndel Point.twice\nPoint.__annotations__")
-        rebound, deleted = classes.differences(kernel("Point"), before)
+        [(_, _, rebound, deleted)] = classes.changes(kernel("Point"), before)
         assert rebound == {"kind": "new", "added": 1}
         assert deleted == ["twice"]
         kernel.run(POINT)
-        classes.apply_differences(kernel("Point"), rebound, [*deleted, "never there"])
+        again = classes.class_id(kernel("Point"))
+        classes.apply_change((again, "", rebound, [*deleted, "never there"]))
     assert kernel("Point.kind, Point.added, hasattr(Point, 'twice')") == ("new", 1, False)
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.support.cancelling import cancelled_at_each_wait
-from tests.support.loops import run, run_virtual, settle
+from tests.support.loops import begun, run, run_virtual, settle
 from wool_jupyter.aio.resource_pool import ResourcePool, ResourcePoolStats
 
 EMPTY = ResourcePoolStats(entries=0, references=0, idle=0, tasks=0)
@@ -41,12 +41,6 @@ class Workshop:
             await self._pass(f"finalize {resource}")
         finally:
             self.finalized.append(resource)
-
-
-async def begun(*coroutines):
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    await settle()
-    return tasks
 
 
 def test_equal_keys_share_one_resource_until_its_last_user_is_gone():

@@ -161,20 +161,3 @@ def test_namespace_is_stable_and_short():
     assert first == roots.kernel_namespace("/run/kernel-1.json")
     assert first != roots.kernel_namespace("/run/kernel-2.json")
     assert re.fullmatch("k[0-9a-f]{10}", first)
-
-
-def test_pool_directory_is_private_and_holds_a_token(base):
-    root = roots.choose_root({}, [base])
-    directory = roots.new_pool_directory(root, "kabc")
-    assert directory.parent == root / "kabc"
-    assert re.fullmatch("[0-9a-f]{10}", directory.name)
-    assert {path.name: mode(path) for path in directory.iterdir()} == {"s": 0o700, "calls": 0o700, "token": 0o600}
-    assert re.fullmatch("[0-9a-f]{64}", (directory / "token").read_text())
-    assert (mode(directory), mode(directory.parent)) == (0o700, 0o700)
-
-
-def test_each_pool_directory_is_new(base):
-    root = roots.choose_root({}, [base])
-    first, second = (roots.new_pool_directory(root, "kabc") for _ in range(2))
-    assert first != second
-    assert (first / "token").read_text() != (second / "token").read_text()

@@ -1,6 +1,8 @@
 import gc
+import pickle
 import weakref
 from collections.abc import Mapping
+from contextlib import aclosing
 from uuid import UUID
 
 import pytest
@@ -268,3 +270,17 @@ def test_contexts_have_a_cursor_each():
         assert [await one.call().served(), await other.call().served()] == [2, 4]
 
     run(main())
+
+
+def test_a_copy_begins_anew():
+    balancer, context = RoundRobinLoadBalancer(), LoadBalancerContext()
+    for number in (1, 2):
+        context.add_worker(worker(number), None)
+    run(_first(balancer, context))
+    again = pickle.loads(pickle.dumps(balancer))
+    assert [run(_first(each, context)).int for each in (again, balancer)] == [1, 2]
+
+
+async def _first(balancer, context):
+    async with aclosing(balancer.delegate(Task("r"), context=context.view)) as candidates:
+        return await anext(candidates)

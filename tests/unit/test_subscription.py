@@ -7,7 +7,7 @@ import weakref
 import cloudpickle
 import pytest
 
-from tests.support.loops import run, settle
+from tests.support.loops import begun, run, settle
 from tests.support.sources import Source
 from tests.support.workers import added, dropped, updated
 from wool_jupyter.aio.resource_pool import ResourcePool
@@ -47,12 +47,6 @@ class Importable(metaclass=SubscriberMeta, key=lambda cls, name, poll_s=None: na
 
     async def __aiter__(self):
         yield added(1, self.name, extra={"poll_s": str(self.poll_s)})
-
-
-async def begun(*coroutines):
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    await settle()
-    return tasks
 
 
 async def closed(*iterations):
@@ -263,21 +257,45 @@ def test_a_replay_has_the_present_workers_once_each_with_their_latest_records():
 
 
 @pytest.mark.case("X-17")
-def test_a_slow_reader_puts_no_ghost_into_a_late_joiners_replay():
+@pytest.mark.parametrize("slow_has_heard", [True, False])
+def test_a_drop_that_nobody_has_read_yet_leaves_no_ghost_to_a_late_joiner(slow_has_heard):
+    """Nothing would ever retract it."""
+
     async def main():
-        source = Source(added(1), dropped(1), added(2))
+        source = Source(added(1), added(2))
         subscription = subscriber_class()("a", source)
         slow, fast = aiter(subscription), aiter(subscription)
-        (slow_pull,) = await begun(anext(slow))
-        seen = [await anext(fast) for _ in range(3)]
-        assert seen == [added(1), dropped(1), added(2)]
-        assert await slow_pull == added(1)  # and reads no further
+        assert [await anext(slow), await anext(fast), await anext(fast)] == [added(1), added(1), added(2)]
+        if slow_has_heard:
+            assert await anext(slow) == added(2)
+        (pull,) = await begun(anext(fast))
+        source.give(dropped(2))
+        pull.cancel()  # it is distributed all the same
+        await settle()
         late = aiter(subscription)
-        assert await anext(late) == added(2)
-        assert await anext(slow) == dropped(1)
-        later = aiter(subscription)
-        assert await anext(later) == added(2)
-        await closed(slow, fast, late, later)
+        assert await anext(late) == added(1)
+        (pull,) = await begun(anext(late))
+        source.give(added(3))
+        assert await pull == added(3)
+        assert await anext(slow) == (dropped(2) if slow_has_heard else added(3))
+        await closed(slow, late)
+
+    run(main())
+
+
+def test_a_worker_that_nobody_has_read_yet_is_replayed_to_a_late_joiner():
+    async def main():
+        source = Source(added(1))
+        subscription = subscriber_class()("a", source)
+        slow, reads = aiter(subscription), aiter(subscription)
+        assert [await anext(slow), await anext(reads)] == [added(1)] * 2
+        (pull,) = await begun(anext(reads))
+        source.give(added(2))
+        pull.cancel()
+        await settle()
+        late = aiter(subscription)
+        assert [await anext(late), await anext(late)] == [added(1), added(2)]
+        await closed(slow, late)
 
     run(main())
 

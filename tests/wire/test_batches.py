@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.channels import opened
 from tests.support.loops import run, until
-from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import MessageTooLarge
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import frames
@@ -21,6 +21,7 @@ from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY,
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
+LET_IN = ((PROTOCOL_KEY, PROTOCOL),)
 REQUESTS, RESPONSES = get_args(frames.Request), get_args(frames.Response)
 
 # INTERNAL is what this end makes of a write that the other end's status overtakes.
@@ -188,7 +189,7 @@ def test_a_task_and_its_first_step_are_one_message():
         heard = []
 
         async def listens(_requests, context):
-            await context.send_initial_metadata(())
+            await context.send_initial_metadata(LET_IN)
             while (data := await context.read()) is not grpc.aio.EOF:
                 heard.append(frames.decode_requests(data))
 
@@ -199,15 +200,16 @@ def test_a_task_and_its_first_step_are_one_message():
             metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, "1")
             server.add_insecure_port(metadata.address)
             await server.start()
-            connection = WorkerConnection(metadata, token=TOKEN)
-            await connection.open()
-            call = connection.call("cell", b"body")
-            await until(lambda: heard)
-            call.close()
-            await until(lambda: len(heard) == 2)
-            await connection.close()
+            async with opened(metadata, TOKEN) as channel:
+                call = channel.call(metadata, "cell", b"body")
+                await until(lambda: heard)
+                call.close()
+                await until(lambda: len(heard) == 2)
+                channel.call(metadata, "cell", b"other", begun=False)
+                await until(lambda: len(heard) == 3)
             await server.stop(grace=None)
-        assert heard == [[frames.Task(1, "cell", b"body"), frames.Next(1)], [frames.Cancel(1)]]
+        assert heard[:2] == [[frames.Task(1, "cell", b"body"), frames.Next(1)], [frames.Cancel(1)]]
+        assert heard[2] == [frames.Task(2, "cell", b"other")]
 
     run(main())
 
@@ -379,10 +381,8 @@ def test_a_closed_outbox_gives_nothing_and_takes_nothing():
 @given(st.lists(st.one_of(damaged(), st.binary(max_size=60)), min_size=1, max_size=4))
 def test_whatever_a_stream_says_the_others_go_on(said):
     async def main():
-        async with serving(once=once, echo=echo) as metadata:
-            connection = WorkerConnection(metadata, token=TOKEN)
-            await connection.open()
-            call = connection.call("echo", b"before")
+        async with serving(once=once, echo=echo) as metadata, opened(metadata, TOKEN) as channel:
+            call = channel.call(metadata, "echo", b"before")
             assert await call.step() == b"before"
             for data in said:
                 async with raw_stream(metadata) as stream:
@@ -393,7 +393,6 @@ def test_whatever_a_stream_says_the_others_go_on(said):
                             pass
                     assert await stream.code() in ENDS
             assert await call.step(b"after") == b"after"
-            assert await connection.call("once", b"new").step() == b"new"
-            await connection.close()
+            assert await channel.call(metadata, "once", b"new").step() == b"new"
 
     run(main())

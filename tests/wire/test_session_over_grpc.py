@@ -9,10 +9,11 @@ from uuid import UUID
 import grpc.aio
 import pytest
 
+from tests.support.channels import opened, proxied, under_way
 from tests.support.loops import run, until
-from wool_jupyter.balance.sticky import Sticky
+from wool_jupyter.aio.resource_pool import ResourcePoolStats
+from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
-from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import CallFailed, NotReached, NoWorkersAvailable, WorkerDied, WorkerRefused
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import frames
@@ -21,6 +22,7 @@ from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY,
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
+NOTHING = ResourcePoolStats(0, 0, 0, 0)
 
 
 @pytest.fixture
@@ -74,25 +76,8 @@ async def serving(sockets, number=1, **routines):
         await service.close()
 
 
-@asynccontextmanager
-async def connected(metadata, token=TOKEN):
-    connection = WorkerConnection(metadata, token=token)
-    await connection.open()
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
-@asynccontextmanager
-async def proxied(*metadata, balancer=None):
-    proxy = WorkerProxy(balancer or Sticky(), token=TOKEN)
-    for each in metadata:
-        await proxy.admit(each)
-    try:
-        yield proxy
-    finally:
-        await proxy.close()
+def key_of(metadata):
+    return channels.ChannelKey(metadata.address, TOKEN, metadata.options)
 
 
 async def read_to_end(stream):
@@ -101,15 +86,16 @@ async def read_to_end(stream):
 
 
 def loads(proxy):
-    return {uid: candidate.connection.load for uid, candidate in proxy._context.view.workers.items()}
+    return {uid: candidate.connection.load for uid, candidate in proxy.workers.workers.items()}
 
 
-async def known_to_be_broken(connection):
+async def known_to_be_broken(channel):
     """Nothing has to be asked for that: a stream that ends is noticed."""
-    await until(lambda: connection.broken)
+    await until(lambda: channel.broken)
+    assert under_way(channel) == 0
     with pytest.raises(NotReached):
-        connection.call("once", b"")
-    assert connection.load == 0
+        channel.call(metadata_of("nowhere"), "once", b"")
+    assert under_way(channel) == 0
 
 
 async def values_of(call):
@@ -121,36 +107,36 @@ async def values_of(call):
 
 def test_a_call_gets_its_values_and_the_routine_its_answers(sockets):
     async def main():
-        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
-            call = connection.call("echo", b"hello")
+        async with serving(sockets) as (metadata, _), opened(metadata, TOKEN) as channel:
+            call = channel.call(metadata, "echo", b"hello")
             assert call.worker == metadata
-            assert connection.load == 1
+            assert under_way(channel) == 1
             assert await call.step() == b"hello"
             assert await call.step(b"more") == b"more"
             assert not call.ended
             assert await call.step() is None
             assert call.ended
             assert await call.step() is None
-            assert connection.load == 0
+            assert under_way(channel) == 0
 
     run(main())
 
 
 def test_a_last_value_ends_the_call_without_another_round(sockets):
     async def main():
-        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
-            call = connection.call("once", b"only")
+        async with serving(sockets) as (metadata, _), opened(metadata, TOKEN) as channel:
+            call = channel.call(metadata, "once", b"only")
             assert await call.step() == b"only"
             assert call.ended
-            assert connection.load == 0
+            assert under_way(channel) == 0
 
     run(main())
 
 
 def test_an_empty_value_is_a_value_and_an_empty_answer_an_answer(sockets):
     async def main():
-        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
-            call = connection.call("echo", b"")
+        async with serving(sockets) as (metadata, _), opened(metadata, TOKEN) as channel:
+            call = channel.call(metadata, "echo", b"")
             assert await call.step() == b""
             assert await call.step(b"") == b""
             assert not call.ended
@@ -161,10 +147,10 @@ def test_an_empty_value_is_a_value_and_an_empty_answer_an_answer(sockets):
 
 def test_many_calls_on_one_stream_do_not_mix(sockets):
     async def main():
-        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
+        async with serving(sockets) as (metadata, _), opened(metadata, TOKEN) as channel:
 
             async def converse(number):
-                call = connection.call("echo", f"{number}".encode())
+                call = channel.call(metadata, "echo", f"{number}".encode())
                 said = [await call.step()]
                 said += [await call.step(f"{number}-{k}".encode()) for k in range(5)]
                 assert await call.step() is None
@@ -172,7 +158,7 @@ def test_many_calls_on_one_stream_do_not_mix(sockets):
 
             found = await asyncio.gather(*(converse(number) for number in range(40)))
             assert found == [[f"{n}".encode(), *(f"{n}-{k}".encode() for k in range(5))] for n in range(40)]
-            assert connection.load == 0
+            assert under_way(channel) == 0
 
     run(main())
 
@@ -180,22 +166,22 @@ def test_many_calls_on_one_stream_do_not_mix(sockets):
 def test_a_call_that_never_answers_holds_up_no_other(sockets):
     async def main():
         forever = Forever()
-        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
-            stuck = connection.call("forever", b"")
-            assert await values_of(connection.call("echo", b"hello")) == [b"hello"]
+        async with serving(sockets, forever=forever) as (metadata, _), opened(metadata, TOKEN) as channel:
+            stuck = channel.call(metadata, "forever", b"")
+            assert await values_of(channel.call(metadata, "echo", b"hello")) == [b"hello"]
             stuck.close()
             stuck.close()
             await until(lambda: forever.inside == 0)
-            assert connection.load == 0
+            assert under_way(channel) == 0
 
     run(main())
 
 
 def test_a_message_beyond_grpcs_default_limit_passes_both_ways(sockets):
     async def main():
-        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
+        async with serving(sockets) as (metadata, _), opened(metadata, TOKEN) as channel:
             body = bytes(range(256)) * (8 << 12)
-            call = connection.call("echo", body)
+            call = channel.call(metadata, "echo", body)
             assert await call.step() == body
             assert await call.step(body) == body
             call.close()
@@ -205,26 +191,26 @@ def test_a_message_beyond_grpcs_default_limit_passes_both_ways(sockets):
 
 def test_a_failing_routine_is_said_with_its_reason(sockets):
     async def main():
-        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
-            call = connection.call("fails", b"")
+        async with serving(sockets) as (metadata, _), opened(metadata, TOKEN) as channel:
+            call = channel.call(metadata, "fails", b"")
             with pytest.raises(CallFailed, match="LookupError: no such thing"):
                 await call.step()
             assert call.ended
-            assert await values_of(connection.call("once", b"next")) == [b"next"]
+            assert await values_of(channel.call(metadata, "once", b"next")) == [b"next"]
 
     run(main())
 
 
 def test_an_unknown_routine_is_a_refusal(sockets):
     async def main():
-        async with serving(sockets) as (metadata, _), connected(metadata) as connection:
-            call = connection.call("sing", b"")
+        async with serving(sockets) as (metadata, _), opened(metadata, TOKEN) as channel:
+            call = channel.call(metadata, "sing", b"")
             with pytest.raises(WorkerRefused, match="no routine 'sing'"):
                 await call.step()
             assert call.ended
             assert await call.step() is None
-            assert connection.load == 0
-            assert await values_of(connection.call("once", b"next")) == [b"next"]
+            assert under_way(channel) == 0
+            assert await values_of(channel.call(metadata, "once", b"next")) == [b"next"]
 
     run(main())
 
@@ -235,12 +221,10 @@ def test_a_wrong_token_is_refused_before_anything_is_decoded(sockets, token, mon
     monkeypatch.setattr(frames, "decode_requests", decoded.append)
 
     async def main():
-        async with serving(sockets) as (metadata, _), connected(metadata, token) as connection:
-            call = connection.call("echo", b"")
+        async with serving(sockets) as (metadata, _):
             with pytest.raises(WorkerRefused, match="token"):
-                await call.step()
-            assert call.ended
-            await known_to_be_broken(connection)
+                async with opened(metadata, token):
+                    pass
 
     run(main())
     assert decoded == []
@@ -249,12 +233,12 @@ def test_a_wrong_token_is_refused_before_anything_is_decoded(sockets, token, mon
 def test_no_token_at_all_is_refused_with_the_reason(sockets):
     async def main():
         async with serving(sockets) as (metadata, _):
-            channel = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
-            stream = channel.stream_stream(f"/{SERVICE}/{METHOD}")()
+            raw = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
+            stream = raw.stream_stream(f"/{SERVICE}/{METHOD}")()
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await stream.read()
             assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
-            await channel.close()
+            await raw.close()
 
     run(main())
 
@@ -262,11 +246,9 @@ def test_no_token_at_all_is_refused_with_the_reason(sockets):
 def test_bytes_that_are_no_frame_end_that_stream_only(sockets):
     async def main():
         forever = Forever()
-        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
-            channel = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
-            stream = channel.stream_stream(f"/{SERVICE}/{METHOD}")(
-                metadata=((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL))
-            )
+        async with serving(sockets, forever=forever) as (metadata, _), opened(metadata, TOKEN) as channel:
+            raw = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
+            stream = raw.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL)))
             for frame in (frames.Task(1, "forever", b""), frames.Next(1)):
                 await stream.write(frames.join([frames.encode(frame)]))
             await until(lambda: forever.inside == 1)
@@ -274,8 +256,8 @@ def test_bytes_that_are_no_frame_end_that_stream_only(sockets):
             with pytest.raises(grpc.aio.AioRpcError):
                 await read_to_end(stream)
             await until(lambda: forever.inside == 0)
-            await channel.close()
-            assert await values_of(connection.call("once", b"still here")) == [b"still here"]
+            await raw.close()
+            assert await values_of(channel.call(metadata, "once", b"still here")) == [b"still here"]
 
     run(main())
 
@@ -283,10 +265,10 @@ def test_bytes_that_are_no_frame_end_that_stream_only(sockets):
 def test_a_server_that_goes_ends_running_calls_and_is_not_reached_by_new_ones(sockets):
     async def main():
         forever = Forever()
-        async with serving(sockets, forever=forever) as (metadata, service), connected(metadata) as connection:
-            calls = [connection.call("forever", b"") for _ in range(3)]
+        async with serving(sockets, forever=forever) as (metadata, service), opened(metadata, TOKEN) as channel:
+            calls = [channel.call(metadata, "forever", b"") for _ in range(3)]
             steps = [asyncio.create_task(call.step()) for call in calls]
-            waiting = connection.call("echo", b"")
+            waiting = channel.call(metadata, "echo", b"")
             await until(lambda: forever.inside == 3 and waiting.responses.qsize() == 2)
             await service.close()
             outcomes = await asyncio.gather(*steps, return_exceptions=True)
@@ -294,7 +276,7 @@ def test_a_server_that_goes_ends_running_calls_and_is_not_reached_by_new_ones(so
             assert await waiting.step() == b""
             with pytest.raises(WorkerDied):
                 await waiting.step()
-            await known_to_be_broken(connection)
+            await known_to_be_broken(channel)
             assert all(call.ended for call in [*calls, waiting])
 
     run(main())
@@ -302,25 +284,19 @@ def test_a_server_that_goes_ends_running_calls_and_is_not_reached_by_new_ones(so
 
 def test_an_address_where_nobody_listens_is_not_reached(sockets):
     async def main():
-        async with connected(metadata_of(sockets)) as connection:
-            call = connection.call("echo", b"")
-            assert connection.load == 1
-            with pytest.raises(WorkerDied):
-                await call.step()
-            assert call.ended
-            await known_to_be_broken(connection)
+        with pytest.raises(NotReached):
+            async with opened(metadata_of(sockets), TOKEN):
+                pass
 
     run(main())
 
 
 def test_a_worker_that_is_gone_is_known_without_asking_it(sockets):
     async def main():
-        async with connected(metadata_of(sockets, 7)) as connection:  # gRPC backs off from an address that failed
-            await known_to_be_broken(connection)
-        async with serving(sockets) as (metadata, service), connected(metadata) as connection:
-            assert await values_of(connection.call("once", b"here")) == [b"here"]
+        async with serving(sockets) as (metadata, service), opened(metadata, TOKEN) as channel:
+            assert await values_of(channel.call(metadata, "once", b"here")) == [b"here"]
             await service.close()
-            await known_to_be_broken(connection)
+            await known_to_be_broken(channel)
 
     run(main())
 
@@ -330,9 +306,9 @@ def test_a_call_needs_no_turn_of_the_loop_to_be_sent(sockets):
 
     async def main():
         forever = Forever()
-        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
-            call = connection.call("forever", b"")
-            assert (connection.load, call.worker, call.ended) == (1, metadata, False)
+        async with serving(sockets, forever=forever) as (metadata, _), opened(metadata, TOKEN) as channel:
+            call = channel.call(metadata, "forever", b"")
+            assert (under_way(channel), call.worker, call.ended) == (1, metadata, False)
             await until(lambda: forever.inside == 1)  # the first step has been sent with it
             call.close()
             await until(lambda: forever.inside == 0)
@@ -340,12 +316,16 @@ def test_a_call_needs_no_turn_of_the_loop_to_be_sent(sockets):
     run(main())
 
 
-def test_a_connection_that_was_not_opened_is_not_reached(sockets):
+def test_nothing_is_opened_before_the_first_call(sockets):
+    """Not even the token is read."""
+
     async def main():
-        connection = WorkerConnection(metadata_of(sockets), token=TOKEN)
-        with pytest.raises(NotReached):
-            connection.call("echo", b"")
-        await connection.close()
+        connection = WorkerConnection(metadata_of(sockets))
+        assert (connection.load, channels.of_this_loop().stats) == (0, NOTHING)
+        with pytest.raises(NotReached, match=r"the pool of worker .* is gone"):
+            await connection.dispatch("echo", b"")
+        connection.close()
+        assert channels.of_this_loop().stats == NOTHING
 
     run(main())
 
@@ -353,15 +333,15 @@ def test_a_connection_that_was_not_opened_is_not_reached(sockets):
 def test_closing_a_connection_ends_its_calls_here_and_on_the_worker(sockets):
     async def main():
         forever = Forever()
-        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
-            call = connection.call("forever", b"")
+        async with serving(sockets, forever=forever) as (metadata, _), opened(metadata, TOKEN) as channel:
+            call = channel.call(metadata, "forever", b"")
             step = asyncio.create_task(call.step())
             await until(lambda: forever.inside == 1)
-            await connection.close()
-            await connection.close()
+            await channel.close()
+            await channel.close()
             with pytest.raises(WorkerDied):
                 await step
-            await known_to_be_broken(connection)
+            await known_to_be_broken(channel)
             await until(lambda: forever.inside == 0)
 
     run(main())
@@ -373,10 +353,10 @@ def test_a_call_that_is_given_up_at_any_moment_leaves_nothing(sockets, stepping)
 
     async def main():
         forever = Forever()
-        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
-            await values_of(connection.call("once", b"warm"))
+        async with serving(sockets, forever=forever) as (metadata, _), opened(metadata, TOKEN) as channel:
+            await values_of(channel.call(metadata, "once", b"warm"))
             for turns in range(12):
-                call = connection.call("forever", b"")
+                call = channel.call(metadata, "forever", b"")
                 step = asyncio.create_task(call.step()) if stepping else None
                 for _ in range(turns):
                     await asyncio.sleep(0)
@@ -387,8 +367,8 @@ def test_a_call_that_is_given_up_at_any_moment_leaves_nothing(sockets, stepping)
                 call.close()
                 call.close()
                 assert call.ended
-                assert connection.load == 0
-            assert await values_of(connection.call("once", b"still here")) == [b"still here"]
+                assert under_way(channel) == 0
+            assert await values_of(channel.call(metadata, "once", b"still here")) == [b"still here"]
             await until(lambda: forever.inside == 0)
 
     run(main())
@@ -397,11 +377,11 @@ def test_a_call_that_is_given_up_at_any_moment_leaves_nothing(sockets, stepping)
 def test_a_client_that_vanishes_ends_its_calls_on_the_worker(sockets):
     async def main():
         forever = Forever()
-        async with serving(sockets, forever=forever) as (metadata, _), connected(metadata) as connection:
+        async with serving(sockets, forever=forever) as (metadata, _), opened(metadata, TOKEN) as channel:
             for _ in range(3):
-                connection.call("forever", b"")
+                channel.call(metadata, "forever", b"")
             await until(lambda: forever.inside == 3)
-            connection._stream.cancel()
+            channel._stream.cancel()
             await until(lambda: forever.inside == 0)
 
     run(main())
@@ -415,27 +395,50 @@ def test_the_end_of_a_client_is_no_failure_worth_a_report(sockets, capfd):
     async def main():
         async with serving(sockets, chatter=chatter) as (metadata, _):
             for _ in range(5):
-                async with connected(metadata) as connection:
+                async with opened(metadata, TOKEN) as channel:
                     for _ in range(10):
-                        call = connection.call("chatter", b"x" * 100_000)
+                        call = channel.call(metadata, "chatter", b"x" * 100_000)
                         await call.step()
-                        connection.send(frames.Next(1))
+                        channel.send(frames.Next(1))
 
     run(main())
     said = capfd.readouterr().err  # gRPC itself may log that a stream went away
     assert not [line for line in said.splitlines() if line.startswith(("Traceback", "wool_jupyter"))]
 
 
-def test_a_proxy_passes_over_a_connection_that_is_known_to_be_broken(sockets):
+def test_a_proxy_passes_over_a_worker_that_is_not_reached_and_keeps_it(sockets):
     async def main():
-        async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there) as proxy:
-            await until(lambda: proxy.broken() == [UUID(int=1)])
+        async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there, token=TOKEN) as proxy:
+            failed = []
+            proxy.observe(placed=lambda _: None, failed=failed.append)
             for _ in range(3):
                 call = await proxy.dispatch("once", b"hello")
                 assert call.worker == there
                 assert await values_of(call) == [b"hello"]
-            await proxy.evict(UUID(int=1))
-            assert proxy.broken() == []
+            assert failed == [UUID(int=1)]  # the one that served goes first from then on
+            assert list(proxy.workers.workers) == [UUID(int=1), there.uid]
+            proxy.evict(there.uid)
+            with pytest.raises(NoWorkersAvailable) as caught:
+                await proxy.dispatch("once", b"hello")
+            assert [*map(type, caught.value.failures.values())] == [NotReached]
+
+    run(main())
+
+
+def test_a_connection_that_broke_while_idle_is_replaced_at_the_next_call(sockets):
+    async def main():
+        async with serving(sockets) as (metadata, service), proxied(metadata, token=TOKEN) as proxy:
+            for _ in range(3):
+                assert await values_of(await proxy.dispatch("once", b"here")) == [b"here"]
+                channel, give_back = await channels.of_this_loop().acquire(key_of(metadata))
+                give_back()
+                channel._stream.cancel()
+                await until(lambda: channels.of_this_loop().stats == NOTHING)
+            await service.close()
+            with pytest.raises(NoWorkersAvailable, match="broke"):
+                await proxy.dispatch("once", b"gone")
+        async with serving(sockets) as (again, _), proxied(again, token=TOKEN) as proxy:
+            assert await values_of(await proxy.dispatch("once", b"back")) == [b"back"]
 
     run(main())
 
@@ -458,9 +461,10 @@ def test_a_balancer_hears_of_each_candidate_what_became_of_it(sockets):
                 return
 
     async def main():
-        async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there) as proxy:
-            proxy._balancer = balancer = Named()
-            await until(lambda: proxy.broken() == [UUID(int=1)])
+        async with (
+            serving(sockets, 2) as (there, _),
+            proxied(metadata_of(sockets, 1), there, token=TOKEN, loadbalancer=(balancer := Named())) as proxy,
+        ):
             assert await values_of(await proxy.dispatch("once", b"hello")) == [b"hello"]
             assert balancer.heard == [(1, NotReached), (2, there.uid)]
 
@@ -469,12 +473,12 @@ def test_a_balancer_hears_of_each_candidate_what_became_of_it(sockets):
 
 def test_a_proxy_whose_workers_are_all_gone_has_none_available(sockets):
     async def main():
-        async with proxied(metadata_of(sockets, 1), metadata_of(sockets, 2)) as proxy:
-            await until(lambda: len(proxy.broken()) == 2)
-            with pytest.raises(NoWorkersAvailable):
+        async with proxied(metadata_of(sockets, 1), metadata_of(sockets, 2), token=TOKEN) as proxy:
+            with pytest.raises(NoWorkersAvailable) as caught:
                 await proxy.dispatch("once", b"")
+            assert set(caught.value.failures) == {UUID(int=1), UUID(int=2)}
             assert loads(proxy) == {UUID(int=1): 0, UUID(int=2): 0}
-        async with proxied() as proxy:
+        async with proxied(token=TOKEN) as proxy:
             with pytest.raises(NoWorkersAvailable):
                 await proxy.dispatch("once", b"")
 
@@ -490,14 +494,13 @@ def test_a_refusal_is_final(sockets):
             yield body, True
 
         singer = serving(sockets, 2, sing=sing)
-        async with serving(sockets, 1) as (one, _), singer as (other, _), proxied(one, other) as proxy:
-            call = await proxy.dispatch("sing", b"")
+        async with serving(sockets, 1) as (one, _), singer as (other, _), proxied(one, other, token=TOKEN) as proxy:
+            call = await proxy.dispatch("sing", b"", begun=True)
             assert call.worker == one
             with pytest.raises(WorkerRefused):
                 await call.step()
             assert sung == []
             assert loads(proxy) == {one.uid: 0, other.uid: 0}
-            assert proxy.broken() == []
 
     run(main())
 
@@ -506,7 +509,7 @@ def test_a_busy_worker_is_passed_over_and_the_last_one_is_asked_again(sockets):
     async def main():
         forever = Forever()
         stuck_on = serving(sockets, 1, forever=forever)
-        async with stuck_on as (one, _), serving(sockets, 2) as (other, _), proxied(one, other) as proxy:
+        async with stuck_on as (one, _), serving(sockets, 2) as (other, _), proxied(one, other, token=TOKEN) as proxy:
             stuck = await proxy.dispatch("forever", b"")
             assert loads(proxy) == {one.uid: 1, other.uid: 0}
             second = await proxy.dispatch("once", b"")
@@ -520,16 +523,20 @@ def test_a_busy_worker_is_passed_over_and_the_last_one_is_asked_again(sockets):
 
 def test_only_asks_that_worker_or_nobody(sockets):
     async def main():
-        async with serving(sockets, 1) as (one, _), serving(sockets, 2) as (other, _), proxied(one, other) as proxy:
+        async with (
+            serving(sockets, 1) as (one, _),
+            serving(sockets, 2) as (other, _),
+            proxied(one, other, token=TOKEN) as proxy,
+        ):
             for _ in range(2):
                 assert (await proxy.dispatch("once", b"", only=other.uid)).worker == other
-            await proxy.evict(other.uid)
+            proxy.evict(other.uid)
             with pytest.raises(NoWorkersAvailable):
                 await proxy.dispatch("once", b"", only=other.uid)
-        async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there) as proxy:
-            await until(lambda: proxy.broken() == [UUID(int=1)])
-            with pytest.raises(NoWorkersAvailable):
+        async with serving(sockets, 2) as (there, _), proxied(metadata_of(sockets, 1), there, token=TOKEN) as proxy:
+            with pytest.raises(NoWorkersAvailable) as caught:
                 await proxy.dispatch("once", b"", only=UUID(int=1))
+            assert list(caught.value.failures) == [UUID(int=1)]
             assert (await proxy.dispatch("once", b"")).worker == there
 
     run(main())
@@ -537,7 +544,11 @@ def test_only_asks_that_worker_or_nobody(sockets):
 
 def test_a_candidate_that_left_while_the_balancer_named_it_is_not_asked(sockets):
     async def main():
-        async with serving(sockets, 1) as (one, _), serving(sockets, 2) as (other, _), proxied(one, other) as proxy:
+        async with (
+            serving(sockets, 1) as (one, _),
+            serving(sockets, 2) as (other, _),
+            proxied(one, other, token=TOKEN) as proxy,
+        ):
 
             class NamesTheGone:
                 def __init__(self):
@@ -557,20 +568,19 @@ def test_a_candidate_that_left_while_the_balancer_named_it_is_not_asked(sockets)
     run(main())
 
 
-def test_evicting_a_worker_ends_its_calls(sockets):
+def test_calls_on_a_worker_that_is_evicted_go_on(sockets):
     async def main():
-        forever = Forever()
-        async with serving(sockets, forever=forever) as (metadata, _), proxied(metadata) as proxy:
-            call = await proxy.dispatch("forever", b"")
-            step = asyncio.create_task(call.step())
-            await until(lambda: forever.inside == 1)
-            await proxy.evict(metadata.uid)
-            await proxy.evict(metadata.uid)
-            with pytest.raises(WorkerDied):
-                await step
+        async with serving(sockets) as (metadata, _), proxied(metadata, token=TOKEN) as proxy:
+            call = await proxy.dispatch("echo", b"")
+            assert await call.step() == b""
+            proxy.evict(metadata.uid)
+            proxy.evict(metadata.uid)
+            assert await call.step(b"still") == b"still"
             assert loads(proxy) == {}
             with pytest.raises(NoWorkersAvailable):
                 await proxy.dispatch("once", b"")
+            assert await call.step() is None
+            await until(lambda: channels.of_this_loop().stats == NOTHING)  # nobody uses the channel any more
 
     run(main())
 
@@ -592,7 +602,7 @@ def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, 
         started = []
 
         async def dies(_requests, context):
-            await context.send_initial_metadata(())
+            await context.send_initial_metadata(((PROTOCOL_KEY, PROTOCOL),))
             while (data := await context.read()) is not grpc.aio.EOF:
                 if any(isinstance(frame, received) for frame in frames.decode_requests(data)):
                     started.append("first")
@@ -610,8 +620,8 @@ def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, 
         one = metadata_of(sockets, 1)
         server.add_insecure_port(one.address)
         await server.start()
-        async with serving(sockets, 2, cell=runs) as (other, _), proxied(one, other) as proxy:
-            call = await proxy.dispatch("cell", b"")
+        async with serving(sockets, 2, cell=runs) as (other, _), proxied(one, other, token=TOKEN) as proxy:
+            call = await proxy.dispatch("cell", b"", begun=True)
             assert call.worker == one
             if frames.Yielded in map(type, sent):
                 assert await call.step() == b"said"
@@ -620,7 +630,7 @@ def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, 
             assert call.ended
             assert started == ["first"]
             # Only what is asked for anew goes to the other.
-            await until(lambda: proxy.broken() == [one.uid])
+            proxy.evict(one.uid)
             assert await values_of(await proxy.dispatch("cell", b"")) == [b""]
             assert started == ["first", "second"]
         await server.stop(grace=None)
@@ -651,7 +661,10 @@ def test_a_call_is_cancelled_if_the_balancer_errs_when_it_hears_of_it(sockets, b
 
     async def main():
         forever = Forever()
-        async with serving(sockets, forever=forever) as (metadata, _), proxied(metadata, balancer=balancer()) as proxy:
+        async with (
+            serving(sockets, forever=forever) as (metadata, _),
+            proxied(metadata, loadbalancer=balancer(), token=TOKEN) as proxy,
+        ):
             with pytest.raises(error, match=words):
                 await proxy.dispatch("forever", b"")
             assert list(loads(proxy).values()) == [0]

@@ -11,15 +11,15 @@ class FailureReport:
     """
 
     def __init__(self, failure: BaseException) -> None:
-        self._failure = failure
+        self.failure = failure
         self._traceback = failure.__traceback__
         self._context = failure.__context__
         self._suppress_context = failure.__suppress_context__
 
     def report(self) -> NoReturn:
         try:
-            raise self._failure.with_traceback(self._traceback)
+            raise self.failure.with_traceback(self._traceback)
         finally:
             # After the raise: it stamps whatever the caller is handling at the moment as the context.
-            self._failure.__context__ = self._context
-            self._failure.__suppress_context__ = self._suppress_context
+            self.failure.__context__ = self._context
+            self.failure.__suppress_context__ = self._suppress_context

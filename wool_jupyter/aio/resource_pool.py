@@ -90,6 +90,12 @@ class ResourcePool(Generic[K, T]):
         if entry is not None:
             await self._release(entry)
 
+    def let_go(self, key: K) -> None:
+        """As `release`, for who can't wait: a finalizer that is due runs by itself."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._let_go(entry)
+
     async def expire(self, key: K) -> None:
         """Ends the resource as soon as nobody uses it; a new user before that keeps it."""
         entry = self._entries.get(key)

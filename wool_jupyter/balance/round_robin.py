@@ -14,6 +14,10 @@ class RoundRobinLoadBalancer:
     def __init__(self) -> None:
         self._cursors: WeakKeyDictionary[LoadBalancerContextView, _Cursor] = WeakKeyDictionary()
 
+    def __reduce__(self) -> tuple[type["RoundRobinLoadBalancer"], tuple[()]]:
+        """Without its places: they are of contexts, which stay."""
+        return type(self), ()
+
     async def delegate(self, task: Task, *, context: LoadBalancerContextView) -> AsyncGenerator[UUID, UUID | None]:  # noqa: ARG002
         cursor = self._cursors.setdefault(context, _Cursor())
         offered: set[UUID] = set()

@@ -1,4 +1,4 @@
-"""What a slow reader has missed, in as few events as there are workers."""
+"""What a slow reader has missed, in no more events than its workers need."""
 
 from typing import TYPE_CHECKING
 
@@ -9,15 +9,17 @@ if TYPE_CHECKING:
 
 
 class EventQueue:
-    """At most one event for each worker: what a reader who knows no more than it has taken must hear to be up to date.
+    """For each worker at most a drop, and what has come of it since: for a reader who knows no more than it has taken.
 
-    A worker that came and went meanwhile leaves nothing. One that went and came again is added, and its place in the order is that
-    of the first event: a reader that has evicted it on its own account must admit it again. An update admits nobody, so that one
-    which comes after the drop is void.
+    A worker that came and went meanwhile leaves nothing. One that the reader knows, and that went and came again, is dropped and
+    added: a reader that has evicted it on its own account must admit it again, also behind a filter, which would turn an addition
+    of somebody known into an update. An update admits nobody, so that one which comes after the drop is void.
     """
 
     def __init__(self) -> None:
-        self._pending: dict[UUID, DiscoveryEvent] = {}
+        self._pending: dict[
+            tuple[UUID, bool], DiscoveryEvent
+        ] = {}  # by worker, and whether it is a drop; the drop comes first
         self._told: set[UUID] = set()  # workers that the reader holds for alive
 
     def __len__(self) -> int:
@@ -25,22 +27,23 @@ class EventQueue:
 
     def append(self, event: DiscoveryEvent) -> None:
         uid = event.metadata.uid
-        earlier = self._pending.get(uid)
-        if earlier is None or event.type == "worker-added":
-            self._pending[uid] = event
-        elif event.type == "worker-updated":
-            if earlier.type != "worker-dropped":
-                self._pending[uid] = DiscoveryEvent(earlier.type, event.metadata)
-        elif uid in self._told:
-            self._pending[uid] = event
-        else:
-            del self._pending[uid]
+        drop, life = (uid, True), (uid, False)
+        earlier = self._pending.get(life)
+        if event.type == "worker-dropped":
+            self._pending.pop(life, None)
+            if uid in self._told or earlier is None:
+                self._pending[drop] = event
+        elif event.type == "worker-added":
+            self._pending[life] = event
+        elif earlier is not None:
+            self._pending[life] = DiscoveryEvent(earlier.type, event.metadata)
+        elif drop not in self._pending:
+            self._pending[life] = event
 
     def popleft(self) -> DiscoveryEvent:
-        uid = next(iter(self._pending))
-        event = self._pending.pop(uid)
-        if event.type == "worker-dropped":
+        uid, is_drop = next(iter(self._pending))
+        if is_drop:
             self._told.discard(uid)
         else:
             self._told.add(uid)
-        return event
+        return self._pending.pop((uid, is_drop))

@@ -17,6 +17,12 @@ class afilter:  # noqa: N801 (as `filter`)
     predicate: Predicate
     inner: DiscoverySubscriberLike
 
+    def check(self) -> None:
+        """As that of the inner subscriber, if it has one."""
+        check = getattr(self.inner, "check", None)
+        if check is not None:
+            check()
+
     async def __aiter__(self) -> AsyncGenerator[DiscoveryEvent, None]:
         tracked: dict[UUID, WorkerMetadata] = {}
         events = aiter(self.inner)

@@ -5,7 +5,6 @@ import fcntl
 import hashlib
 import os
 import secrets
-import shutil
 import socket
 import stat
 import sys
@@ -115,40 +114,6 @@ def root_under(base: Path, uid: int) -> Path:
 def kernel_namespace(connection_file: str) -> str:
     """The same for each start of a kernel: its connection file keeps its path over restarts."""
     return "k" + hashlib.blake2b(os.fsencode(connection_file), digest_size=5).hexdigest()
-
-
-def new_pool_directory(root: Path, namespace: str) -> Path:
-    """A fresh generation in the namespace, with its token and its empty folders. The caller has it swept.
-
-    OSError leaves nothing.
-    """
-    for _ in range(100):
-        above = root / namespace
-        above.mkdir(mode=0o700, exist_ok=True)
-        directory = above / secrets.token_hex(5)
-        with suppress(
-            FileExistsError, FileNotFoundError
-        ):  # an earlier generation's sweep took the namespace in between
-            directory.mkdir(mode=0o700)
-            break
-    else:
-        raise NoUsableRoot(f"{above} vanishes as soon as it is made")
-    try:
-        _furnish(directory)
-    except OSError:
-        shutil.rmtree(directory, ignore_errors=True)
-        with suppress(OSError):
-            above.rmdir()
-        raise
-    return directory
-
-
-def _furnish(directory: Path) -> None:
-    for folder in layout.FOLDERS:
-        (directory / folder).mkdir(mode=0o700)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(layout.token(directory), flags, 0o600), "w", encoding="ascii") as token:
-        token.write(secrets.token_hex(32))
 
 
 def _refusal(base: Path, mounted: str | None, free: int, *, forced: bool) -> str | None:

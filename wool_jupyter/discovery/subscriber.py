@@ -49,6 +49,11 @@ class LocalSubscriber(metaclass=SubscriberMeta, key=_sharing):
         self._liveness_interval_s = liveness_interval_s
         self._root = root
 
+    @staticmethod
+    def check(namespace: str, *, root: Path | None = None, **_: object) -> None:
+        """DiscoveryNamespaceNotFound if nobody serves the namespace now."""
+        registry.bind(namespace, root).close()
+
     async def __aiter__(self) -> AsyncGenerator[DiscoveryEvent, None]:
         binding = registry.bind(self._namespace, self._root)
         try:

@@ -100,7 +100,7 @@ class SharedSubscription:
 
     Subscriptions of equal `identity` share it. The `factory` of the one that is iterated first makes it, at that moment, and
     again after the last iteration has ended: then also a loss is forgotten. A late iteration begins with the present workers as
-    added. A slow one gets what it has missed merged, one event for each worker.
+    added. A slow one gets what it has missed merged, two events at most for each worker.
 
     Close an iteration that you leave early (`aclose`), or its share is held until it is collected. TypeError for an identity that
     has no hash. RuntimeError when it is iterated in a context, and on a loop, in which no subscription was made and no pool is.
@@ -132,6 +132,14 @@ class _Construction(SharedSubscription):
         super().__init__(
             (cls, cls._sharing_key(cls, *args, **kwargs)), lambda: SubscriberMeta.build(cls, *args, **kwargs)
         )
+
+    def check(self) -> None:
+        """Raises what an iteration would raise at its start, if the class can tell without one: by a static method of that name,
+        which takes the arguments of the construction."""
+        cls, args, kwargs = self._construction
+        check = getattr(cls, "check", None)
+        if check is not None:
+            check(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _construct, self._construction

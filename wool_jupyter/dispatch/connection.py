@@ -1,203 +1,119 @@
-"""A client's stream to one worker: the one file of the client that knows gRPC."""
+"""One worker as a client sees it: nothing is opened before the first call."""
 
 import asyncio
-import contextlib
-import itertools
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
 
-from wool_jupyter.aio.owned_tasks import OwnedTasks
-from wool_jupyter.errors import CallFailed, MessageTooLarge, NotReached, WoolError, WorkerDied, WorkerRefused
+from wool_jupyter.dispatch import channels
+from wool_jupyter.dispatch.call import Call
+from wool_jupyter.errors import NotReached
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.wire import frames
-from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.outbox import Outbox
-from wool_jupyter.wire.transport import (
-    METHOD,
-    OPTIONS,
-    PROTOCOL,
-    PROTOCOL_KEY,
-    SERVICE,
-    VERSION_KEY,
-    grpc,
-    package_version,
-)
-
-
-class _End(NamedTuple):
-    """Of a stream: what its calls are told, and whether the worker would tell the next stream the same."""
-
-    error: type[WoolError]
-    words: str
-    final: bool = False
-
-
-_BROKE = _End(WorkerDied, "the connection to the worker broke")
-_UNREADABLE = _End(WorkerDied, "the worker sent a message that can't be read")
-_OTHER_PROTOCOL = f"the worker does not speak protocol {PROTOCOL}, as this kernel does: restart the kernel"
-_TOO_LARGE = f"a message was larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB: the worker ended the connection"
-
-# No words: the worker's own. gRPC's library never gives these codes itself (its doc/statuscodes.md).
-_ENDS = {
-    grpc.StatusCode.UNAUTHENTICATED: _End(WorkerRefused, "the worker does not accept this kernel's token", final=True),
-    grpc.StatusCode.FAILED_PRECONDITION: _End(WorkerRefused, "", final=True),
-    grpc.StatusCode.UNIMPLEMENTED: _End(WorkerRefused, _OTHER_PROTOCOL, final=True),
-    grpc.StatusCode.INVALID_ARGUMENT: _End(WorkerRefused, ""),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: _End(MessageTooLarge, _TOO_LARGE),
-}
+from wool_jupyter.settings import ACCEPT_TIMEOUT_S, PROBE_TIMEOUT_S
+from wool_jupyter.wire import credentials, frames
 
 
 class WorkerConnection:
-    """One open stream, many calls on it. Lives on the loop that opened it; `close` is idempotent."""
+    """Lives on the loop that made it. Connections to the same worker share a channel, and so its load."""
 
-    def __init__(self, metadata: WorkerMetadata, *, token: str) -> None:
+    def __init__(self, metadata: WorkerMetadata, *, token: str | None = None) -> None:
+        """`token`: None reads it from the directory of the worker's socket, when it is needed."""
         self.metadata = metadata
         self._token = token
-        self._calls: dict[int, asyncio.Queue[frames.Response | None]] = {}
-        self._tasks = OwnedTasks(f"connection to {metadata.uid}")
-        self._channel: grpc.aio.Channel | None = None
-        self._stream: grpc.aio.StreamStreamCall[bytes, bytes] | None = None
-        self._out = Outbox()
-        self._end: _End | None = None
-        self._numbers = itertools.count(1)
+        self._channels = channels.of_this_loop()
+        self._key: channels.ChannelKey | None = None
 
     @property
     def load(self) -> int:
-        return len(self._calls)
+        """Calls under way or asked for, of all connections of this loop to that worker."""
+        return self._channels.load(self.metadata.address)
 
-    @property
-    def broken(self) -> bool:
-        return self._end is not None
+    async def dispatch(
+        self, routine: str, body: bytes, *, begun: bool = False, timeout_s: float = ACCEPT_TIMEOUT_S
+    ) -> Call:
+        """Returns when the worker has taken the call, which begins with its first `step`. With `begun` it returns at once: the call
+        may run by then, and must not be repeated elsewhere.
 
-    @property
-    def refusal(self) -> WoolError | None:
-        """What the worker would say to any call; nothing of this connection can help."""
-        return self._end.error(self._end.words) if self._end is not None and self._end.final else None
-
-    def failure(self) -> WoolError:
-        """For a call that was under way when the stream ended."""
-        end = self._end or _BROKE
-        return end.error(end.words)
-
-    async def open(self) -> None:
-        self._channel = grpc.aio.insecure_channel(self.metadata.address, options=OPTIONS)
-        method = self._channel.stream_stream(f"/{SERVICE}/{METHOD}")
-        self._stream = method(
-            metadata=((TOKEN_KEY, self._token), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
-        )
-        self._tasks.start(self._read(), "reader")
-        self._tasks.start(self._write(), "writer")
-
-    def call(self, routine: str, body: bytes) -> "Call":
-        """Sends the task and its first step together: it will not be repeated elsewhere, for it may have begun. `NotReached`
-        when the worker can't be asked, `MessageTooLarge` when the body is."""
-        if self.broken or self._stream is None:
-            raise NotReached(str(self.metadata.uid))
-        number = next(self._numbers)
-        self.send(frames.Task(number, routine, body))
-        call = Call(number, self)
-        self._calls[number] = call.responses
-        self.send(frames.Next(number))
+        `NotReached` when it could not be asked, or did not answer in time; `WorkerRefused` when asking it again is of no use.
+        Nothing has run then. If cancelled, it leaves no call.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                call = await self._sent(routine, body, begun=begun)
+                if not begun:
+                    try:
+                        await call.accepted()
+                    except BaseException:
+                        call.close()
+                        raise
+        except TimeoutError:
+            raise self._no_answer(timeout_s) from None
         return call
 
-    def send(self, frame: frames.Request) -> None:
-        self._out.put(frame)
+    async def stop(self, timeout_s: float) -> None:
+        """The worker takes no more calls, cancels those that run after `timeout_s` (0: at once, negative: never) and leaves.
+        Returns when none runs any more, or when the worker is gone."""
+        await self._asked(lambda number: frames.Stop(number, timeout_s))
 
-    def end(self, number: int) -> None:
-        self._calls.pop(number, None)
+    async def idle_s(self) -> float:
+        """Since the worker's last call ended, whoever made it; 0 while one is under way. `NotReached` if it does not say."""
+        response = await self._asked(frames.Idle)
+        if not isinstance(response, frames.IdleFor):
+            raise NotReached(f"worker {self.metadata.uid} did not say how long it has been idle")
+        return response.seconds
 
-    async def _read(self) -> None:
-        stream, end = self._stream, _BROKE
+    async def _asked(self, question: Callable[[int], frames.Request]) -> frames.Response | None:
+        channel, give_back = await self._channels.acquire(self._known())
         try:
-            while stream is not None and (message := await stream.read()) is not grpc.aio.EOF:
-                for response in frames.decode_responses(message):
-                    if response.call in self._calls:
-                        self._calls[response.call].put_nowait(response)
-        except grpc.aio.AioRpcError as error:
-            end = _end_of(error)
-        except frames.DecodeError:
-            end = _UNREADABLE
+            return await channel.ask(self.metadata, question)
         finally:
-            self._break(end)
+            give_back()
 
-    async def _write(self) -> None:
-        stream = self._stream
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the reader hears why
-            if stream is not None:
-                await stream.initial_metadata()  # a write that a refusal overtakes would hide the reason (gRPC 1.85)
-            while stream is not None and (message := await self._out.take()) is not None:
-                await stream.write(message)
+    async def probe(self, *, timeout_s: float = PROBE_TIMEOUT_S) -> None:
+        """Returns if the worker answers this client. `NotReached` or `WorkerRefused` otherwise."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.idle_s()
+        except TimeoutError:
+            raise self._no_answer(timeout_s) from None
 
-    def _break(self, end: _End) -> None:
-        self._end = self._end or end
-        if self._stream is not None:
-            self._stream.cancel()
-        for responses in self._calls.values():
-            responses.put_nowait(None)
+    def _no_answer(self, timeout_s: float) -> NotReached:
+        return NotReached(f"worker {self.metadata.uid} did not answer in {timeout_s:g} s")
 
-    async def close(self) -> None:
-        self._break(_BROKE)
-        await self._tasks.close()
-        if self._channel is not None:
-            await self._channel.close()
+    async def _sent(self, routine: str, body: bytes, *, begun: bool) -> Call:
+        channel, give_back = await self._channels.acquire(self._known())
+        try:
+            await channel.permits.acquire()
+        except BaseException:
+            give_back()
+            raise
+        ended = functools.partial(_release, channel.permits, give_back)
+        try:
+            return channel.call(self.metadata, routine, body, begun=begun, ended=ended)
+        except BaseException:
+            ended()
+            raise
 
+    def _known(self) -> channels.ChannelKey:
+        if self._key is None:
+            try:
+                token = self._token if self._token is not None else credentials.token_for(self.metadata.address)
+            except (OSError, ValueError) as error:  # no such file, or what an address says is no path
+                raise NotReached(f"the pool of worker {self.metadata.uid} is gone") from error
+            self._key = channels.ChannelKey(self.metadata.address, token, self.metadata.options)
+        return self._key
 
-def _end_of(error: grpc.aio.AioRpcError) -> _End:
-    end = _ENDS.get(error.code(), _BROKE)
-    return end if end.words else end._replace(words=error.details() or "")
-
-
-class Call:
-    """A routine under way on one worker. One `step` at a time; `close`, idempotent, cancels what has not ended."""
-
-    def __init__(self, number: int, connection: WorkerConnection) -> None:
-        self.worker = connection.metadata
-        self.responses: asyncio.Queue[frames.Response | None] = asyncio.Queue()
-        self._number = number
-        self._connection = connection
-        self._first = True
-        self.ended = False
-
-    async def step(self, answer: bytes | None = None) -> bytes | None:
-        """The routine's next value, None at its end; `answer` goes to the routine. `ended` may be true with a last value.
-
-        `WorkerRefused` when the worker does not take the call, `CallFailed` when the routine itself fails, `WorkerDied` when the
-        connection breaks.
-        `MessageTooLarge` for an answer, which then was not given; or for a value, and the call has ended.
-        """
-        if self.ended:
-            return None
-        if not self._first:
-            self._connection.send(frames.Next(self._number) if answer is None else frames.Send(self._number, answer))
-        self._first = False
-        response = await self.responses.get()
-        while isinstance(response, frames.Ack):
-            response = await self.responses.get()
-        match response:
-            case frames.Yielded(_, value, last):
-                if last:
-                    self._end()
-                return value
-            case frames.Nack(_, reason):
-                self._end()
-                raise WorkerRefused(reason)
-            case frames.Failed(_, reason):
-                self._end()
-                raise CallFailed(f"the worker failed at this call: {reason}")
-            case frames.TooLarge(_, reason):
-                self._end()
-                raise MessageTooLarge(f"from the worker: {reason}")
-            case None:
-                self._end()
-                raise self._connection.failure()
-            case _:
-                self._end()
-                return None
-
-    def _end(self) -> None:
-        self.ended = True
-        self._connection.end(self._number)
+    def give_way_to(self, successor: "WorkerConnection") -> None:
+        """As `close`, unless the channel is the successor's as well."""
+        mine, its = self.metadata, successor.metadata
+        if (mine.address, mine.options) != (its.address, its.options):
+            self.close()
 
     def close(self) -> None:
-        if not self.ended:
-            self._connection.send(frames.Cancel(self._number))
-            self._end()
+        """Lets go of what it shares; calls under way go on."""
+        if self._key is not None:
+            self._channels.expire(self._key)
+
+
+def _release(permits: asyncio.Semaphore, give_back: Callable[[], None]) -> None:
+    permits.release()
+    give_back()

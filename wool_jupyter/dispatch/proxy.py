@@ -1,78 +1,417 @@
-"""Asks the balancer whom to ask, and resolves each uid against the live pool at the moment of sending."""
+"""Asks the balancer whom to ask, and resolves each uid against the live membership at the moment of sending.
 
-from collections.abc import AsyncGenerator, Awaitable
-from contextlib import aclosing, suppress
-from uuid import UUID
+discovery ─ events ─▶ sentinel ─ admits, refreshes, evicts ─▶ context ◀─ looks ─ balancer ─ uids ─▶ dispatch ─▶ connection
+"""
 
-from wool_jupyter.balance.context import LoadBalancerContext
+import asyncio
+import logging
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+from uuid import UUID, uuid4
+
+from wool_jupyter.aio.closing import close_iterator
+from wool_jupyter.aio.failure_report import FailureReport
+from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.balance.context import LoadBalancerContext, LoadBalancerContextView
 from wool_jupyter.balance.protocol import LoadBalancerLike, Task
-from wool_jupyter.dispatch.connection import Call, WorkerConnection
-from wool_jupyter.errors import NotReached, NoWorkersAvailable
-from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.balance.round_robin import RoundRobinLoadBalancer
+from wool_jupyter.discovery.filtering import afilter
+from wool_jupyter.discovery.protocol import DiscoverySubscriberLike
+from wool_jupyter.discovery.subscriber import LocalSubscriber
+from wool_jupyter.dispatch.call import Call
+from wool_jupyter.dispatch.connection import WorkerConnection
+from wool_jupyter.errors import NotReached, NoWorkersAvailable, RpcError
+from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
+from wool_jupyter.settings import QUORUM_TIMEOUT_S
+
+_log = logging.getLogger(__name__)
+
+Failures: TypeAlias = dict[UUID, RpcError]
 
 
 class WorkerProxy:
-    """Lives on one loop. Whoever admits a worker evicts it when it is gone; `close` evicts the rest."""
+    """Who can be asked, kept up to date by a discovery, and calls to them. Lives on one loop; what was stopped stays so.
 
-    def __init__(self, balancer: LoadBalancerLike, *, token: str) -> None:
-        self._balancer = balancer
+    `lease` bounds how many workers it holds at a time; one that was turned away stays out until it is announced again. A worker
+    that fails for good is evicted until it is announced again, or `readmit`.
+
+    When the discovery has failed, its error is what `start` raises, and a call that finds no worker; the workers that are held go
+    on being asked. `stop` raises it too, unless somebody has seen it.
+    """
+
+    def __init__(
+        self,
+        pool_uri: str | None = None,
+        *tags: str,
+        discovery: DiscoverySubscriberLike | None = None,
+        workers: Collection[WorkerMetadata] | None = None,
+        loadbalancer: LoadBalancerLike | None = None,
+        token: str | None = None,
+        lease: int | None = None,
+        quorum: int | None = 1,
+        quorum_timeout: float | None = None,
+        lazy: bool = True,
+    ) -> None:
+        """One of: a namespace on this host, with tags of which a worker has one; a subscriber, which is iterated and never entered;
+        the workers themselves.
+
+        `quorum` workers have to be there before the first call, within `quorum_timeout` seconds (60); None or 0: it does not wait.
+        `lazy`: the first call starts it. `token`: None reads it where a worker's socket is. The balancer is entered and left
+        with the proxy if it is a context manager.
+        """
+        if [pool_uri is None, discovery is None, workers is None].count(False) != 1:
+            raise ValueError("a WorkerProxy takes one of: a namespace, discovery=..., workers=[...]")
+        if tags and pool_uri is None:
+            raise ValueError("tags go with a namespace")
+        if pool_uri is not None:
+            wanted = frozenset({pool_uri, *tags})
+            discovery = afilter(HasOneOf(wanted), LocalSubscriber(pool_uri))
+        if discovery is not None:
+            _check_discovery(discovery)
+        if loadbalancer is not None and not isinstance(loadbalancer, LoadBalancerLike):
+            raise TypeError(f"{type(loadbalancer).__name__} is no balancer: it has no `delegate`")
+        self._discovery = discovery
+        self._static = None if workers is None else list(workers)
+        self._quorum = _checked_quorum(quorum, lease, self._static)
+        self._quorum_timeout_s = _checked_quorum_timeout(quorum_timeout, self._quorum)
+        self._lease = lease
+        self._lazy = lazy
         self._token = token
+        self._placed_at: Callable[[UUID], object] = lambda _: None
+        self._failed: Callable[[UUID], object] = lambda _: None
+        self._balancer = loadbalancer or RoundRobinLoadBalancer()
+        self.id = uuid4()
         self._context = LoadBalancerContext()
         self._connections: dict[UUID, WorkerConnection] = {}
+        self._announced: dict[UUID, WorkerMetadata] = {}
+        self._changed = asyncio.Event()
+        self._starting = asyncio.Lock()
+        self._resources: AsyncExitStack | None = None  # while it is started
+        self._tasks = OwnedTasks("proxy")
+        self._sentinel: asyncio.Task[None] | None = None
+        self._failure: FailureReport | None = None
+        self._failure_was_told = False
+        self._entered = False
+        self._stopped = False
 
-    async def admit(self, metadata: WorkerMetadata) -> None:
-        connection = WorkerConnection(metadata, token=self._token)
-        await connection.open()
-        self._connections[metadata.uid] = connection
+    @property
+    def workers(self) -> LoadBalancerContextView:
+        """Live and read-only."""
+        return self._context.view
+
+    @property
+    def started(self) -> bool:
+        return self._resources is not None
+
+    # Its life.
+
+    async def __aenter__(self) -> Self:
+        if self._entered:
+            raise RuntimeError("a WorkerProxy is entered once: make another one")
+        self._entered = True
+        if not self._lazy:
+            await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.stop()
+        except Exception as failure:
+            if error is None:
+                raise
+            _log.warning("the discovery or the balancer of a pool has failed: %s", failure)
+
+    async def start(self) -> None:
+        """Returns when the quorum is there; nothing if it is started already. TimeoutError when it is not in time, the discovery's
+        error when that fails first; then, and if cancelled, it is not started. RuntimeError after `stop`."""
+        async with self._starting:
+            if self.started:
+                return
+            self._check_not_stopped()
+            async with AsyncExitStack() as resources:
+                balancer: Any = self._balancer
+                if hasattr(balancer, "__aenter__"):
+                    await resources.enter_async_context(balancer)
+                elif hasattr(balancer, "__enter__"):
+                    resources.enter_context(balancer)
+                resources.push_async_callback(self._end_sentinel)
+                for metadata in self._static or ():
+                    self._see(DiscoveryEvent("worker-added", metadata))
+                if self._discovery is not None:
+                    check = getattr(self._discovery, "check", None)
+                    if check is not None:
+                        check()
+                    self._failure, self._failure_was_told = None, False
+                    self._sentinel = self._tasks.start(self._follow(self._discovery), "sentinel", awaited=True)
+                    self._sentinel.add_done_callback(self._sentinel_ended)
+                await self._quorum_is_there()
+                self._resources = resources.pop_all()
+
+    async def stop(self) -> None:
+        """Evicts everyone, and a start under way gives up; calls under way go on. Idempotent."""
+        self._stopped = True
+        self._changed.set()
+        async with self._starting:
+            resources, self._resources = self._resources, None
+            if resources is None:
+                return
+            await resources.aclose()
+        if self._failure is not None and not self._failure_was_told:
+            self._tell_failure()
+
+    async def _end_sentinel(self) -> None:
+        sentinel, self._sentinel = self._sentinel, None
+        try:
+            if sentinel is not None:
+                sentinel.cancel()
+                await asyncio.wait({sentinel})
+        finally:
+            for uid in list(self._connections):
+                self.evict(uid)
+            self._announced.clear()
+
+    def _check_not_stopped(self) -> None:
+        if self._stopped:
+            raise RuntimeError("this WorkerProxy was stopped: make another one")
+
+    async def _quorum_is_there(self) -> None:
+        if not self._quorum:
+            return
+        try:
+            async with asyncio.timeout(self._quorum_timeout_s) as limit:
+                while len(self._connections) < self._quorum:
+                    self._check_not_stopped()
+                    if self._failure is not None:
+                        self._tell_failure()
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            if not limit.expired():  # the discovery's own
+                raise
+            found = len(self._connections)
+            raise TimeoutError(
+                f"{found} of {self._quorum} workers were there after {self._quorum_timeout_s:g} s"
+            ) from None
+
+    # Membership.
+
+    async def _follow(self, discovery: DiscoverySubscriberLike) -> None:
+        events = aiter(discovery)
+        try:
+            async for event in events:
+                self._see(event)
+        finally:
+            await close_iterator(events)
+
+    def _sentinel_ended(self, sentinel: "asyncio.Task[None]") -> None:
+        if not sentinel.cancelled() and (failure := sentinel.exception()) is not None:
+            self._failure = FailureReport(failure)
+        self._changed.set()
+
+    def _tell_failure(self) -> None:
+        assert self._failure is not None
+        self._failure_was_told = True
+        self._failure.report()
+
+    def _see(self, event: DiscoveryEvent) -> None:
+        metadata = event.metadata
+        if event.type == "worker-dropped" or metadata.secure:  # who speaks TLS can't be asked from here
+            self._announced.pop(metadata.uid, None)
+            self.evict(metadata.uid)
+            return
+        if event.type == "worker-added" or metadata.uid in self._announced:
+            self._announced[metadata.uid] = metadata
+        if metadata.uid in self._connections or (event.type == "worker-added" and self._has_room):
+            self._admit(metadata)
+
+    @property
+    def _has_room(self) -> bool:
+        return self._lease is None or len(self._connections) < self._lease
+
+    def _admit(self, metadata: WorkerMetadata) -> None:
+        """Under its uid, in place of an earlier record; calls under way there go on."""
+        before = self._connections.get(metadata.uid)
+        if before is not None and before.metadata == metadata:
+            return
+        connection = self._connections[metadata.uid] = WorkerConnection(metadata, token=self._token)
         self._context.add_worker(metadata, connection)
+        if before is not None:
+            before.give_way_to(connection)
+        self._changed.set()
 
-    async def evict(self, uid: UUID) -> None:
-        """Calls under way end with `WorkerDied`."""
+    def evict(self, uid: UUID) -> None:
+        """Calls under way go on. An absent uid is no error."""
         self._context.remove_worker(uid)
         connection = self._connections.pop(uid, None)
         if connection is not None:
-            await connection.close()
+            connection.close()
+            self._changed.set()
 
-    def broken(self) -> list[UUID]:
-        """Workers that can't be asked any more, and have not been evicted."""
-        return [uid for uid, connection in self._connections.items() if connection.broken]
+    def readmit(self, uid: UUID) -> bool:
+        """A worker that was evicted here and is still announced. False if it is not, or if the lease has no room for it."""
+        metadata = self._announced.get(uid)
+        if metadata is None or not (uid in self._connections or self._has_room):
+            return False
+        self._admit(metadata)
+        return True
 
-    async def dispatch(self, routine: str, body: bytes, *, only: UUID | None = None) -> Call:
-        """Returns once it is sent. `only` asks that worker or nobody. `NoWorkersAvailable` when nobody could be asked; if one has
-        refused for good (another version), what it said."""
-        refusal = None
-        candidates = self._balancer.delegate(Task(routine), context=self._context.view) if only is None else _just(only)
+    def observe(self, *, placed: Callable[[UUID], object], failed: Callable[[UUID], object]) -> None:
+        """`placed` hears of each worker that took a call, `failed` of each that could not be asked, even if another took it."""
+        self._placed_at, self._failed = placed, failed
+
+    async def probe(self, uid: UUID) -> None:
+        """Returns if that worker can be asked now. `RpcError` if not, or if it is none of these."""
+        connection = self._connections.get(uid)
+        if connection is None:
+            raise NotReached(f"worker {uid} is not there")
+        await connection.probe()
+
+    async def admitted(self, uid: UUID) -> None:
+        """Returns once that worker can be asked. Raises what the discovery raised, if it fails first."""
+        while uid not in self._connections:
+            if self._failure is not None:
+                self._tell_failure()
+            self._changed.clear()
+            await self._changed.wait()
+
+    # Calls.
+
+    async def dispatch(self, routine: str, body: bytes, *, only: UUID | None = None, begun: bool = False) -> Call:
+        """Returns when a worker has taken the call, which begins with its first `step`. `only` asks that worker or nobody.
+        `begun`: it begins at once, and is never repeated elsewhere.
+
+        `NoWorkersAvailable` when nobody could be asked, or took it; it says who was asked and why not. If there is no worker at all
+        because the discovery has failed, its error. The worker's own refusal of this call (it can't be unpickled there, say) is
+        raised as it is, and nobody else is asked.
+        """
+        if not self.started:
+            await self.start()
+        failures: Failures = {}
+        if (call := await self._placed(routine, body, only, begun=begun, failures=failures)) is not None:
+            return call
+        # Outside of any handler, so that the error has no context that does not belong to it.
+        if self._failure is not None and not self._connections:
+            self._tell_failure()
+        raise _nobody(failures) from (None if self._failure is None else self._failure.failure)
+
+    async def _placed(
+        self, routine: str, body: bytes, only: UUID | None, *, begun: bool, failures: Failures
+    ) -> Call | None:
+        balancer = self._balancer
+        candidates = balancer.delegate(Task(routine), context=self._context.view) if only is None else _just(only)
         async with aclosing(candidates):
-            uid = await _candidate(candidates.asend(None))
+            uid = await _next(candidates.asend(None))
             while uid is not None:
                 connection = self._connections.get(uid)
-                if connection is None:
-                    uid = await _candidate(candidates.asend(None))
+                if connection is None:  # it has left since
+                    uid = await _next(candidates.asend(None))
                     continue
                 try:
-                    call = connection.call(routine, body)
-                except NotReached as error:
-                    refusal = connection.refusal or refusal
-                    uid = await _candidate(candidates.athrow(error))
+                    call = await connection.dispatch(routine, body, begun=begun)
+                except RpcError as error:
+                    failures[uid] = error
+                    self._failed(uid)
+                    if not isinstance(error, NotReached):
+                        self.evict(uid)
+                    uid = await _next(candidates.athrow(error))
                     continue
                 try:
-                    further = await _candidate(candidates.asend(uid))
-                    if further is not None:
-                        raise RuntimeError(f"{type(self._balancer).__name__} goes on after {uid} has taken the call")
+                    if await _next(candidates.asend(uid)) is not None:
+                        raise RuntimeError(f"{type(balancer).__name__} goes on after {uid} has taken the call")
                 except BaseException:
                     call.close()
                     raise
+                self._placed_at(uid)
                 return call
-        if refusal is not None:
-            raise refusal
-        raise NoWorkersAvailable("no worker of the pool could be asked")
+        return None
 
-    async def close(self) -> None:
-        for uid in list(self._connections):
-            await self.evict(uid)
+    # It travels with our own pickler only, which is not used for anything that is stored.
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a WorkerProxy can't be pickled or copied: it goes to workers with the calls that are made through it"
+        )
+
+    def __wool_reduce__(self) -> tuple[Any, ...]:
+        for what, part in (("discovery", self._discovery), ("loadbalancer", self._balancer)):
+            if hasattr(part, "__aenter__") or hasattr(part, "__enter__"):
+                raise TypeError(
+                    f"{what} is a context manager, {type(part).__name__}, and can't go to a worker with a call"
+                )
+        given = {
+            "discovery": self._discovery,
+            "workers": self._static,
+            "loadbalancer": self._balancer,
+            "lease": self._lease,
+            "quorum": self._quorum,
+            "quorum_timeout": self._quorum_timeout_s if self._quorum else None,
+            "lazy": self._lazy,
+        }
+        return _rebuilt, (self.id, given)
 
 
-async def _candidate(step: Awaitable[UUID]) -> UUID | None:
+def _rebuilt(identity: UUID, given: dict[str, Any]) -> WorkerProxy:
+    proxy = WorkerProxy(**given)
+    proxy.id = identity
+    return proxy
+
+
+@dataclass(frozen=True, slots=True)
+class HasOneOf:
+    """Whether a worker has one of the tags; a class, so that it can travel."""
+
+    tags: frozenset[str]
+
+    def __call__(self, metadata: WorkerMetadata) -> bool:
+        return not self.tags.isdisjoint(metadata.tags)
+
+
+def _nobody(failures: Failures) -> NoWorkersAvailable:
+    if not failures:
+        return NoWorkersAvailable("no worker of the pool could be asked", failures)
+    told = "; ".join(dict.fromkeys(str(error) for error in failures.values()))
+    return NoWorkersAvailable(f"no worker of the pool took the call: {told}", failures)
+
+
+def _check_discovery(discovery: object) -> None:
+    if isinstance(discovery, AsyncGenerator):  # it would pass for a subscriber, and can neither be shared nor pickled
+        raise TypeError("discovery is an async generator: give the subscriber that makes them")
+    if callable(discovery):
+        raise TypeError(f"discovery is callable ({discovery!r}): give what it returns")
+    if not isinstance(discovery, DiscoverySubscriberLike):
+        raise TypeError(f"discovery has to be a subscriber, and {type(discovery).__name__} has no __aiter__")
+
+
+def _checked_quorum(quorum: int | None, lease: int | None, static: Collection[WorkerMetadata] | None) -> int:
+    if lease is not None and lease < 1:
+        raise ValueError(f"lease is a number of workers, at least 1, not {lease}")
+    quorum = quorum or 0
+    if quorum < 0:
+        raise ValueError(f"quorum is a number of workers, not {quorum}")
+    if lease is not None and quorum > lease:
+        raise ValueError(f"a quorum of {quorum} is never there with a lease of {lease}")
+    if static is not None and quorum > (usable := len({metadata.uid for metadata in static if not metadata.secure})):
+        raise ValueError(f"a quorum of {quorum} is never there with {usable} workers that can be asked")
+    return quorum
+
+
+def _checked_quorum_timeout(timeout: float | None, quorum: int) -> float:
+    if timeout is None:
+        return QUORUM_TIMEOUT_S
+    if timeout <= 0:
+        raise ValueError(f"quorum_timeout is a time in seconds, above 0, not {timeout}")
+    if not quorum:
+        warnings.warn("quorum_timeout has no effect without a quorum", stacklevel=3)
+    return timeout
+
+
+async def _next(step: Awaitable[UUID]) -> UUID | None:
     try:
         return await step
     except StopAsyncIteration:
@@ -80,5 +419,5 @@ async def _candidate(step: Awaitable[UUID]) -> UUID | None:
 
 
 async def _just(uid: UUID) -> AsyncGenerator[UUID, UUID | None]:
-    with suppress(NotReached):
+    with suppress(RpcError):
         yield uid

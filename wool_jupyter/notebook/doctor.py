@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from wool_jupyter import host
 from wool_jupyter.discovery import root as roots
+from wool_jupyter.discovery.claim import is_served
 
 if TYPE_CHECKING:
     from wool_jupyter.notebook.runtime import Runtime
@@ -37,7 +38,7 @@ def gather(runtime: "Runtime | None", *, proc: Path = Path("/proc")) -> list[Sec
         "places": lambda: _places(verdicts, runtime),
         "limits": lambda: _limits(proc),
         "pool": lambda: _pool(runtime, proc),
-        "leftovers of dead pools": lambda: _leftovers([each.root for each in verdicts if each.root], proc),
+        "leftovers of dead pools": lambda: _leftovers([each.root for each in verdicts if each.root]),
     }
     return [Section(title, list(_guarded(facts))) for title, facts in parts.items()]
 
@@ -102,32 +103,23 @@ def _pool(runtime: "Runtime | None", proc: Path) -> Iterator[tuple[str, str]]:
     if runtime is None or pool is None:
         yield "state", "no pool runs"
         return
-    yield "state", "lost: its nursery has ended" if pool.lost else f"runs, {pool.starting} workers on the way"
+    yield "state", "lost: its nursery has ended" if pool.crew.lost else f"runs, {pool.crew.starting} workers on the way"
     for place in runtime.places:
         yield "directory", f"{place}, {'there' if place.is_dir() else 'MISSING'}"
-    yield "nursery", f"pid {pool.nursery_pid}  {_process(pool.nursery_pid, proc)}"
+    yield "nursery", f"pid {pool.crew.nursery_pid}  {_process(pool.crew.nursery_pid, proc)}"
     for worker in runtime.workers():
         yield f"worker {worker.uid.hex[:8]}", f"{worker}  {_process(worker.pid, proc)}"
 
 
-def _leftovers(places: Iterable[Path], proc: Path) -> Iterator[tuple[str, str]]:
-    """Pool directories that no nursery has in its command line."""
-    if not (proc / "self").exists():
-        yield "unknown", "this system does not list its processes in files"
-        return
-    looked_after = _arguments_of_nurseries(proc)
-    dead = [path for place in places for path in sorted(place.glob("k*/*")) if str(path) not in looked_after]
+def _leftovers(places: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """Namespaces that nobody owns. The next pool that starts sweeps them."""
+    dead = [path for place in places for path in sorted(place.iterdir()) if path.is_dir() and not is_served(path)]
     for path in dead[:_LEFTOVERS_MAX]:
         yield str(path), _bytes(_size(path))
     if len(dead) > _LEFTOVERS_MAX:
         yield f"and {len(dead) - _LEFTOVERS_MAX} more", _bytes(sum(map(_size, dead[_LEFTOVERS_MAX:])))
     if not dead:
         yield "none", ""
-
-
-def _arguments_of_nurseries(proc: Path) -> set[str]:
-    commands = (_read(path).split("\0") for path in proc.glob("[0-9]*/cmdline"))
-    return {argument for command in commands if "wool_jupyter.nursery" in command for argument in command}
 
 
 def _process(pid: int, proc: Path) -> str:

@@ -5,8 +5,9 @@ import io
 import linecache
 import pickle
 import types
+from collections import ChainMap
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 from uuid import UUID
 
@@ -17,7 +18,30 @@ from wool_jupyter.wire.cells import Names
 
 # Made anew by the worker's shell. The history is shipped when the cell names a part of it: Out may be large.
 _OWN = shell_names.SHELL | shell_names.MODULE
+_PARTS_LEFT = 20  # of all inputs: the search for each takes a pass over them
 _LOADERS = frozenset({"load", "loads", "read_pickle", "Unpickler"})
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What the user says of the ways in and out, new name -> name; None: nothing."""
+
+    inputs: Mapping[str, str] | None = None  # the cell's name -> the notebook's: these alone go in, with what they need
+    outputs: Mapping[str, str] | None = None  # the notebook's name -> the cell's: these alone are bound
+
+    def homes(self, name: str) -> list[str]:
+        """Where the cell's `name` is bound in the notebook."""
+        return [home for home, source in (self.outputs or {}).items() if source == name] or [name]
+
+    def leaves_out(self, name: str | None) -> bool:
+        return self.inputs is not None and name not in self.inputs
+
+    @property
+    def results(self) -> tuple[str, ...] | None:
+        return None if self.outputs is None else tuple(dict.fromkeys(self.outputs.values()))
+
+
+AS_CAPTURED = Route()
 
 
 @dataclass
@@ -30,20 +54,42 @@ class Shipment:
     """Pickles on construction, on the calling thread. Remembers which object has which number, for the way home."""
 
     def __init__(
-        self, namespace: dict[str, Any], capture: Capture, *, workers: Callable[[], Container[UUID]] = lambda: ()
+        self,
+        namespace: dict[str, Any],
+        capture: Capture,
+        *,
+        route: Route = AS_CAPTURED,
+        workers: Callable[[], Container[UUID]] = lambda: (),
     ) -> None:
         """`workers`: those that live; asked only if the cell may read what is kept on one."""
         self.namespace = namespace
+        self.route = route
+        self._source: Mapping[str, Any] = namespace
+        if route.inputs is not None:
+            self._source = ChainMap({name: namespace[source] for name, source in route.inputs.items()}, namespace)
+            nothing: frozenset[str] = frozenset()
+            capture = replace(
+                capture,
+                hard=frozenset(route.inputs),
+                soft=nothing,
+                text=nothing,
+                deletes=nothing,
+                whole_namespace=False,
+            )
         self._capture = capture
         self._workers = workers
         self._absent: dict[str, str] = {}  # soft names that stay -> what to say when they are used
         self._left_out: set[str] = set()  # names that stood in text only
+        self._left_behind: dict[int, str] = {}  # ids of parts that stay -> what to say when they are used
+        self._incomplete: dict[str, str] = {}  # names that the cell surely reads -> why a part of them stays
         self._bases: views.Bases = {}  # of arrays that share memory, once a first pass has met them
         self._needed: set[str] = set()  # names that a first pass has met
         self._attempt()
 
     def do_without(self, name: str) -> bool:
         """After the worker could not load it: True if the cell did not name it, and now goes without."""
+        if name in self._incomplete:
+            raise CannotShip(self._incomplete[name])
         if not name or name in self._named():
             return False
         self._left_out.add(name)
@@ -63,21 +109,33 @@ class Shipment:
 
     def _without(self, failed: _DumpFailed) -> None:
         name = failed.name
-        text = self._explain(name)
-        if name in self._capture.hard:
-            raise CannotShip(text) from failed.cause
-        if name in self._pickler.names or name in self._capture.soft:
-            self._absent[name] = text
-        else:
+        is_read = name in self._pickler.names or name in self._capture.soft
+        if not is_read and name not in self._capture.hard:
             self._left_out.add(name)
+            return
+        trail = culprits.trail(self._source[name], name, left_behind=self._left_behind)
+        part = next((each for each in trail if not each.is_plain), trail[-1])
+        if part is not trail[0] and id(part.obj) not in self._left_behind and len(self._left_behind) < _PARTS_LEFT:
+            for itself in (each for each in self._capture.hard if self._source.get(each) is part.obj):
+                raise CannotShip(_stays(replace(part, path=itself))) from failed.cause
+            self._left_behind[id(part.obj)] = _stays(part)
+            if name in self._capture.hard:
+                self._incomplete.setdefault(name, _stays(part))
+        elif name in self._capture.hard:
+            raise CannotShip(_stays(trail[-1])) from failed.cause
+        else:
+            self._absent[name] = _stays(trail[-1])
 
-    def _explain(self, name: str) -> str:
-        found = culprits.find(self.namespace[name], name)
-        return f"{found} stays in the kernel, it can't be shipped: {found.advice}"
+    @property
+    def notices(self) -> list[str]:
+        """What to tell the user before the cell runs: parts of what it surely reads that are not there."""
+        return list(self._incomplete.values())
 
     def _pack(self) -> None:
         self._file, self._out_of_band = io.BytesIO(), buffers.OutOfBand()
-        self._pickler = pickling.NotebookPickler(self._file, self._out_of_band, bases=self._bases)
+        self._pickler = pickling.NotebookPickler(
+            self._file, self._out_of_band, bases=self._bases, left_behind=self._left_behind
+        )
         self._stood_for: dict[int, Any] = {}  # id of a stand-in -> what stayed
         self._roots: list[tuple[Any, ...]] = []  # the memo knows them by id
         self._segments: list[tuple[str, int, int]] = []
@@ -85,7 +143,7 @@ class Shipment:
         has_data = too_late = False
         with pickling.unhindered():
             while waiting := (self._wanted() | self._needed) - done:
-                early = {name for name in waiting if pickling.load_order(self.namespace[name]) < pickling.DATA}
+                early = {name for name in waiting if pickling.load_order(self._source[name]) < pickling.DATA}
                 too_late |= bool(early) and has_data
                 has_data |= not early
                 batch = early or waiting
@@ -104,24 +162,24 @@ class Shipment:
         pickler, capture, named = self._pickler, self._capture, self._named()
         hinted = capture.text | pickler.text
         if capture.whole_namespace or pickler.whole_namespace:
-            hinted |= self.namespace.keys()
+            hinted |= self._source.keys()
         if "__main__" in named | hinted | capture.binds:  # `__main__.x`
             hinted |= capture.attributes
         if capture.attributes & _LOADERS:  # an unpickler looks classes up by name
             hinted |= {
                 name
-                for name, value in self.namespace.items()
+                for name, value in self._source.items()
                 if isinstance(value, type | types.FunctionType) and value.__module__ == "__main__"
             }
         names = (named | (hinted - shell_names.HISTORY)) - _OWN
-        found = {name for name in names if name in self.namespace and name not in self._left_out}
-        classes_of_them = {type(self.namespace[name]) for name in found}
-        found |= {cls.__name__ for cls in classes_of_them if self.namespace.get(cls.__name__) is cls} - self._left_out
+        found = {name for name in names if name in self._source and name not in self._left_out}
+        classes_of_them = {type(self._source[name]) for name in found}
+        found |= {cls.__name__ for cls in classes_of_them if self._source.get(cls.__name__) is cls} - self._left_out
         return found - self._gone(found, named)
 
     def _gone(self, names: set[str], named: Container[str]) -> set[str]:
         """Values whose worker is gone: an error where the cell names one."""
-        kept = {name: self.namespace[name] for name in names if type(self.namespace[name]) is standins.Kept}
+        kept = {name: self._source[name] for name in names if type(self._source[name]) is standins.Kept}
         alive = self._workers() if kept else ()
         gone = {name: value for name, value in kept.items() if value.worker not in alive}
         for name, value in gone.items():
@@ -131,11 +189,11 @@ class Shipment:
 
     def _order(self, name: str) -> tuple[int, int, str]:
         """What the others may need first. Then small ones first: a failing dump of one throws away all before it."""
-        return pickling.load_order(self.namespace[name]), *self._weight(name)
+        return pickling.load_order(self._source[name]), *self._weight(name)
 
     def _weight(self, name: str) -> tuple[int, str]:
         """Nobody's own `__len__` is asked: it may compute."""
-        value = self.namespace[name]
+        value = self._source[name]
         kind = type(value)
         if pickling.is_array(kind):
             return int(value.nbytes), name
@@ -144,7 +202,7 @@ class Shipment:
         return (len(value) if kind in (list, dict, tuple, set, frozenset, str, bytes, bytearray) else 0), name
 
     def _dump(self, name: str) -> None:
-        value = self.namespace[name]
+        value = self._source[name]
         root = (value,)
         if name in self._absent:
             root = (standins.Absent(self._absent[name]),)
@@ -198,7 +256,7 @@ class Arrived:
     """What a reply holds, loaded and not yet applied."""
 
     contents: list[tuple[str, patching.Contents]] = field(default_factory=list)
-    class_changes: list[tuple[str, dict[str, Any], list[str]]] = field(default_factory=list)
+    class_changes: list[classes.Change] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
     apart: dict[str, Any] = field(default_factory=dict)  # changed inputs that come as new objects
     value: Any = None
@@ -264,9 +322,10 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
                 case "classes":
                     arrived.class_changes = made
                 case "name":
-                    arrived.names[name] = made
+                    bound = dict.fromkeys(shipment.route.homes(name), made)
+                    arrived.names.update(bound)
                     if pickling.load_order(made) < pickling.DATA:  # a `__setstate__` of what follows may need it
-                        shipment.namespace[name] = made
+                        shipment.namespace.update(bound)
                 case "apart":
                     arrived.apart = made
                 case "value":
@@ -281,8 +340,10 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
     namespace = shipment.namespace
     with pickling.unhindered():
         patch = patching.Patch(arrived.contents, shipment.originals if arrived.contents else {})
-    for ident, rebound, gone in arrived.class_changes:
-        classes.apply_differences(classes.class_by_id(ident), rebound, gone)
+    for change in arrived.class_changes:
+        classes.apply_change(change)
+    if annotations := arrived.names.pop("__annotations__", None):  # the cell began with none
+        namespace.setdefault("__annotations__", {}).update(annotations)
     namespace.update(arrived.apart)
     namespace.update(arrived.names)
     for name in deleted:
@@ -303,6 +364,10 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
     notices += arrived.lost
     notices += [f"`{name}` could not be brought up to date: {why}" for name, why in patch.failed.items()]
     return notices + [f"`{name}` ({type(new).__name__}) {_REPLACED}" for name, new in told.items()]
+
+
+def _stays(part: culprits.Culprit) -> str:
+    return f"{part} stays in the kernel, it can't be shipped: {part.advice}"
 
 
 _REPLACED = "was changed by the cell and is a new object now; other references keep the old one"

@@ -22,5 +22,5 @@ def unload(shell: "InteractiveShell") -> None:
     if registered in shell.configurables:
         shell.configurables.remove(registered)
     started = sys.modules.get("wool_jupyter.notebook.runtime")
-    if started is not None and started.runtime().stop():
+    if started is not None and started.runtime().end():
         print("wool: stopped the pool")

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from wool_jupyter.errors import CannotLoad, WoolError, WorkerDied
+from wool_jupyter.errors import CannotLoad, NotBound, WoolError, WorkerDied
 from wool_jupyter.notebook import exchange, figures, late_text, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.capture import analyze
@@ -21,7 +21,7 @@ from wool_jupyter.notebook.interrupts import Interrupts
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import CellSource, prepare_source
-from wool_jupyter.pool.worker_pool import PoolCall, WorkerPool
+from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import ambient, buffers, cells
 
@@ -37,11 +37,18 @@ T = TypeVar("T")
 POLL_S = 0.05  # between two looks at a running cell's text: reads as live
 
 
-def run_cell(shell: "InteractiveShell", runtime: Runtime, *, body: str, settings: PoolSettings) -> Any:
+def run_cell(
+    shell: "InteractiveShell",
+    runtime: Runtime,
+    *,
+    body: str,
+    settings: PoolSettings,
+    route: exchange.Route = exchange.AS_CAPTURED,
+) -> Any:
     """The value of the last expression. Raises what the cell raised, and shows it as a plain cell would."""
     __tracebackhide__ = True
     try:
-        end = _CellJob(shell, runtime, settings).run(body)
+        end = _CellJob(shell, runtime, settings, route).run(body)
     except WoolError as error:
         tracebacks.show_plainly(error)
         raise
@@ -54,11 +61,13 @@ def run_cell(shell: "InteractiveShell", runtime: Runtime, *, body: str, settings
     return end.value
 
 
-def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[WorkerPool, bool]:
+def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[KernelPool, bool]:
     """Says so in one line if it was started just now."""
     pool, just_now = runtime.pool(settings)
     if just_now:
-        print(f"wool: started a pool of {pool.size} worker process{'es' if pool.size > 1 else ''} for this notebook")
+        print(
+            f"wool: started a pool of {pool.crew.size} worker process{'es' if pool.crew.size > 1 else ''} for this notebook"
+        )
     return pool, just_now
 
 
@@ -68,17 +77,22 @@ class _End(NamedTuple):
 
 
 class _CellJob:
-    def __init__(self, shell: "InteractiveShell", runtime: Runtime, settings: PoolSettings) -> None:
+    def __init__(
+        self, shell: "InteractiveShell", runtime: Runtime, settings: PoolSettings, route: exchange.Route
+    ) -> None:
         self._shell = shell
         self._runtime = runtime
         self._settings = settings
+        self._route = route
         self._interrupts = Interrupts()
         self._late: list[Callable[[], object]] = []
 
     def run(self, body: str) -> _End:
         source = prepare_source(self._shell, body)
         capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
-        shipment = exchange.Shipment(self._shell.user_ns, capture, workers=self._workers)
+        shipment = exchange.Shipment(self._shell.user_ns, capture, route=self._route, workers=self._workers)
+        for notice in shipment.notices:
+            _notice(notice)
         pool, _ = started_pool(self._runtime, self._settings)
         with self._interrupts:
             while isinstance(end := self._once(pool, body, source, shipment), cells.Refused):
@@ -87,7 +101,7 @@ class _CellJob:
         return end
 
     def _once(
-        self, pool: WorkerPool, body: str, source: CellSource, shipment: exchange.Shipment
+        self, pool: KernelPool, body: str, source: CellSource, shipment: exchange.Shipment
     ) -> _End | cells.Refused:
         with self._runtime.call_directories() as places:
             text = TextReader(places[0])
@@ -115,22 +129,34 @@ class _CellJob:
     def _request(
         self, body: str, source: CellSource, shipment: exchange.Shipment, places: tuple[str, ...]
     ) -> cells.CellRequest:
-        self._ambient, self._number = ambient.here(), source.number
+        self._number = source.number
         return cells.CellRequest(
             source=body,
             transformed=source.source,
             filename=source.filename,
             number=source.number,
+            compiler_flags=self._shell.compile.flags,
             directory=places[0],
             places=places,
             names=shipment.names(places=places, cell_numbers=self._shell.compile._filename_map),
-            ambient=self._ambient,
+            ambient=self._ambient(),
             budget_bytes=self._settings.result_budget_bytes,
             release=self._runtime.handles.released(),
+            results=self._route.results,
         )
 
+    def _ambient(self) -> ambient.State:
+        """Says what of it can't be shipped, once."""
+        state = ambient.here()
+        stays = ambient.unshippable(state)
+        for aspect in stays:
+            if aspect not in self._runtime.unshippable:
+                _notice(f"{aspect} can't be shipped: workers keep their own")
+        self._runtime.unshippable = stays
+        return state
+
     def _run_on(
-        self, pool: WorkerPool, request: cells.CellRequest, text: TextReader, only: UUID | None
+        self, pool: KernelPool, request: cells.CellRequest, text: TextReader, only: UUID | None
     ) -> tuple[cells.Outcome | cells.Refused, UUID]:
         bridge = self._runtime.bridge
         asked = bridge.enter(pool.run("cell", cells.encode(request), only=only), unwanted=PoolCall.close)
@@ -153,7 +179,7 @@ class _CellJob:
 
     # While it runs.
 
-    def _events(self, pool: WorkerPool, call: PoolCall, text: TextReader) -> cells.Outcome | cells.Refused:
+    def _events(self, pool: KernelPool, call: PoolCall, text: TextReader) -> cells.Outcome | cells.Refused:
         running = _Running(self._runtime.bridge, pool, call.worker.uid)
 
         def tick() -> None:
@@ -218,7 +244,7 @@ class _CellJob:
     # When it has ended. An interrupt is held back: half of the names would be worse than either.
 
     def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, worker: UUID) -> _End:
-        ambient.follow(outcome.ambient, self._ambient, libraries=False)
+        ambient.follow(outcome.ambient, outcome.ambient_before, libraries=False)
         arrived = exchange.load(outcome.reply, shipment)
         figures.ready()
         for notice in exchange.come_home(arrived, shipment, deleted=outcome.deleted):
@@ -230,18 +256,29 @@ class _CellJob:
                 handles[result.key] = self._runtime.handles.make(result, worker, cell=self._number)
             kept = handles[result.key]
             if result.name:
-                shipment.namespace[result.name] = kept
-                _notice(f"{result.why}: it stays on its worker, where %%wool cells that read `{result.name}` will run")
+                homes = self._route.homes(result.name)
+                shipment.namespace.update(dict.fromkeys(homes, kept))
+                _notice(f"{result.why}: it stays on its worker, where %%wool cells that read `{homes[0]}` will run")
             else:
                 last_value = kept
                 kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)
-        ambient.follow(outcome.ambient, self._ambient, process=False)
+        ambient.follow(outcome.ambient, outcome.ambient_before, process=False)
+        for aspect in ambient.unshippable(outcome.ambient):
+            _notice(f"{aspect} as the cell left it can't be shipped: it stays here as it was")
+        self._shell.compile.flags |= outcome.compiler_flags
         for payload in pickle.loads(outcome.payload):
             self._shell.payload_manager.write_payload(payload)
         self._show_late()
         error = arrived.error
         if error is None and outcome.error:
             error = RuntimeError(outcome.error)  # its class is not to be had here
+        if error is None and outcome.missing:
+            missing = ", ".join(f"`{name}`" for name in outcome.missing)
+            raise NotBound(
+                f"The cell has run, and has not bound {missing}, which -o asks for: all that it bound is here"
+            )
+        if isinstance(error, NameError) and self._route.leaves_out(error.name) and error.name in shipment.namespace:
+            _notice(f"`{error.name}` is a variable of the notebook, and -i leaves it out")
         if arrived.cut_short:
             lost = f"The cell has run, and not all of its results can be loaded here: {arrived.cut_short}"
             if error is None:
@@ -266,17 +303,17 @@ class _CellJob:
 class _Running:
     """The running cell, as ■ sees it."""
 
-    def __init__(self, bridge: Bridge, pool: WorkerPool, worker: UUID) -> None:
+    def __init__(self, bridge: Bridge, pool: KernelPool, worker: UUID) -> None:
         self._bridge, self._pool, self._worker = bridge, pool, worker
 
     def interrupt(self) -> None:
-        self._bridge.enter(self._pool.interrupt(self._worker)).result()
+        self._bridge.enter(self._pool.crew.interrupt(self._worker)).result()
 
     def end(self) -> None:
-        self._bridge.enter(self._pool.end(self._worker)).result()
+        self._bridge.enter(self._pool.crew.end(self._worker)).result()
 
     def kill(self) -> None:
-        self._bridge.enter(self._pool.kill(self._worker)).result()
+        self._bridge.enter(self._pool.crew.kill(self._worker)).result()
 
 
 def _loaded(parcel: buffers.Parcel) -> Any:

@@ -1,7 +1,8 @@
 """`%%wool` and `%wool`: parse, call, show."""
 
+import keyword
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -40,6 +41,23 @@ class Wool(Magics):  # type: ignore[misc]
     start_timeout_s = Float(_DEFAULTS.start_timeout_s, help="How long one worker may take to start.").tag(config=True)
 
     @magic_arguments("%wool")
+    @argument(
+        "-i",
+        "--input",
+        dest="inputs",
+        nargs="+",
+        metavar="NAMES",
+        help="Variables that the cell gets, separated by commas, instead of those that it reads; `new=old` renames one.",
+    )
+    @argument(
+        "-o",
+        "--output",
+        dest="outputs",
+        nargs="+",
+        metavar="NAMES",
+        help="Variables that come back, separated by commas and whatever their size, instead of all that the cell assigns; "
+        "`new=old` renames one.",
+    )
     @cell_magic
     def wool(self, line: str, cell: str) -> Any:
         """Run this cell in a worker process of this notebook's pool.
@@ -58,17 +76,28 @@ class Wool(Magics):  # type: ignore[misc]
             %%wool
             import matplotlib.pyplot as plt
             plt.plot(history)               # the figure appears under the cell
+
+            %%wool -i frame=small -o result
+            result = summary(frame)         # of `small`, and all else that is assigned stays away
         """
         __tracebackhide__ = True
-        if line.partition("#")[0].strip():
-            raise UsageError(
-                f"%%wool takes no options, got {line.strip()!r} (`%wool start -n N` sets the number of workers)"
-            )
+        arguments = self._cell_options(line.partition("#")[0])
+        inputs = _renamed("-i", arguments.inputs)
+        _must_exist("-i", inputs, self.shell.user_ns)
+        outputs = _renamed("-o", arguments.outputs)
         with _plainly():
             runtime = _runtime()
-        from wool_jupyter.notebook import jobs
+        from wool_jupyter.notebook import exchange, jobs
 
-        return jobs.run_cell(self.shell, runtime, body=cell, settings=self._settings())
+        route = exchange.Route(inputs, outputs)
+        return jobs.run_cell(self.shell, runtime, body=cell, settings=self._settings(), route=route)
+
+    def _cell_options(self, line: str) -> Any:
+        try:
+            return parse_argstring(self.wool, line)
+        except UsageError as error:
+            hint = " (`%wool start -n N` sets the number of workers)" if "unrecognized" in str(error) else ""
+            raise UsageError(f"%%wool: {error}{hint}") from None
 
     @magic_arguments("wool")
     @argument(
@@ -126,15 +155,15 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import jobs
 
         pool, just_now = jobs.started_pool(runtime, self._settings())
-        if pool.size > _MANY * host.usable_cpus():
-            print(f"wool: {pool.size} worker processes share {host.usable_cpus()} CPUs")
+        if pool.crew.size > _MANY * host.usable_cpus():
+            print(f"wool: {pool.crew.size} worker processes share {host.usable_cpus()} CPUs")
         if just_now:
             return
-        if self.workers is not None and self.workers > pool.size:
-            runtime.bridge.enter(pool.grow(self.workers)).result()
-            print(f"wool: the pool grows to {pool.size} worker processes")
+        if self.workers is not None and self.workers > pool.crew.size:
+            runtime.bridge.enter(pool.crew.grow(self.workers)).result()
+            print(f"wool: the pool grows to {pool.crew.size} worker processes")
         else:
-            print(f"wool: a pool of {pool.size} runs already; `%wool restart -n N` makes it smaller")
+            print(f"wool: a pool of {pool.crew.size} runs already; `%wool restart -n N` makes it smaller")
 
     def _stop(self) -> None:
         runtime = _runtime_if_loaded()
@@ -153,8 +182,8 @@ class Wool(Magics):  # type: ignore[misc]
             return
         for worker in runtime.workers():
             print(f"worker {worker.uid.hex[:8]}  {worker}")
-        if pool.starting:
-            print(f"{pool.starting} more on the way")
+        if pool.crew.starting:
+            print(f"{pool.crew.starting} more on the way")
 
     def _logs(self, lines: int | None) -> None:
         from wool_jupyter.notebook import logs
@@ -172,6 +201,32 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import doctor
 
         print(doctor.render(doctor.gather(_runtime_if_loaded())))
+
+
+def _renamed(option: str, words: list[str] | None) -> dict[str, str] | None:
+    """`a, b=c` as {"a": "a", "b": "c"}."""
+    if words is None:
+        return None
+    renamed: dict[str, str] = {}
+    for part in "".join(words).split(","):
+        new, _, old = part.partition("=")
+        for name in (new, old or new):
+            if not name.isidentifier() or keyword.iskeyword(name):
+                raise UsageError(f"{option} takes names of variables, separated by commas, and `{part}` is none")
+        if new in renamed:
+            raise UsageError(f"{option} names `{new}` twice")
+        renamed[new] = old or new
+    return renamed
+
+
+def _must_exist(option: str, renamed: Mapping[str, str] | None, namespace: Mapping[str, Any]) -> None:
+    for name in (renamed or {}).values():
+        if name not in namespace:
+            import difflib
+
+            similar = difflib.get_close_matches(name, namespace, n=1, cutoff=0.8)
+            hint = f" (did you mean `{similar[0]}`?)" if similar else ""
+            raise UsageError(f"{option}: the notebook has no variable `{name}`{hint}")
 
 
 def _runtime_if_loaded() -> "Runtime | None":

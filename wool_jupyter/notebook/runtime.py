@@ -6,42 +6,46 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 from uuid import UUID
 
 from wool_jupyter.discovery import root
-from wool_jupyter.errors import NoUsableRoot, StartFailed, WoolError
+from wool_jupyter.errors import StartFailed, WoolError
 from wool_jupyter.notebook import logs, threads
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.handles import Handles
 from wool_jupyter.notebook.late_text import LateText, Show
 from wool_jupyter.notebook.outputs import TextReader
-from wool_jupyter.nursery.sweep import sweep
-from wool_jupyter.pool.worker_pool import WorkerPool, WorkerSnapshot
+from wool_jupyter.pool.crew import WorkerSnapshot
+from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
 from wool_jupyter.wire import layout
 
+T = TypeVar("T")
+
 
 class Runtime:
-    """Used from the notebook's threads; the pool lives on the bridge's loop. `stop` is idempotent; a later `pool` starts anew."""
+    """Used from the notebook's threads; home and pool live on the bridge's loop. `stop` and `end` are idempotent; a later `pool`
+    starts anew."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
         self._pid = os.getpid()
         self._lock = threading.RLock()  # re-entrant: a second cell may be run from within the first
         self._bridge: Bridge | None = None
-        self._pool: WorkerPool | None = None
-        self._parents: WorkerPool | None = None  # in a forked child
-        self._directories: list[Path] = []
+        self._home: Home | None = None
+        self._pool: KernelPool | None = None
+        self._parents: tuple[Home | None, KernelPool | None] = None, None  # in a forked child
         self.failed_log: str | None = None  # what the last start wrote, if it failed: its files are gone
         self.handles = Handles()
+        self.unshippable: list[str] = []  # aspects of the process that the last cell had to go without
         self._late_text = LateText()
         self._calls = itertools.count(1)
-        atexit.register(self._at_exit)
         os.register_at_fork(after_in_child=self._disown)
 
     @property
@@ -51,20 +55,20 @@ class Runtime:
         return self._bridge
 
     @property
-    def running(self) -> WorkerPool | None:
-        return None if self._pool is None or self._pool.lost else self._pool
+    def running(self) -> KernelPool | None:
+        return None if self._pool is None or self._pool.crew.lost else self._pool
 
     @property
-    def started(self) -> WorkerPool | None:
+    def started(self) -> KernelPool | None:
         """As `running`, or lost and not stopped yet."""
         return self._pool
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """Directories of the pool that was started: its own, then one on disk."""
-        return () if self._pool is None else tuple(self._directories)
+        """The directories in which files of the pool may lie, its own first; none before it was started."""
+        return () if self._home is None else self._home.places
 
-    def pool(self, settings: PoolSettings) -> tuple[WorkerPool, bool]:
+    def pool(self, settings: PoolSettings) -> tuple[KernelPool, bool]:
         """The pool, and whether it was started just now. `StartFailed` leaves nothing behind."""
         if os.getpid() != self._pid:
             raise WoolError("The pool belongs to the process that this one was forked from")
@@ -73,30 +77,42 @@ class Runtime:
                 return self.running, False
             self.stop()
             threads.try_out()
-            self._directories = _new_directories(self._namespace)
+            if self._home is not None and not self._home.is_intact:
+                self.end()
             try:
-                with logs.opened(self._directories[0]) as log:
-                    self._pool = self._started(settings, log)
+                home = self._entered_home()
+                with logs.opened(home.directory) as log:
+                    self._pool = self._started(home, settings, log)
             except BaseException as error:
-                for directory in self._directories:  # if the nursery has not come up, nobody else sweeps them
-                    with suppress(OSError):  # it may be at it
-                        sweep(directory)
+                self.end()
                 if isinstance(error, OSError):
                     raise StartFailed(f"The pool can't have its files: {error}") from error
                 raise
             self.failed_log = None
             return self._pool, True
 
-    def _started(self, settings: PoolSettings, log: BinaryIO) -> WorkerPool:
-        starting = WorkerPool.start(
-            settings, directories=self._directories, environment=os.environ, version=version("wool_jupyter")
-        )
-        outcome = self.bridge.enter(starting, unwanted=WorkerPool.stop)
+    def _entered_home(self) -> Home:
+        if self._home is None:
+            self._home = self._outcome(Home.enter(self._namespace), Home.leave)
+            # Again, for the last one is called first: the pool ends before the home removes its files.
+            atexit.unregister(self._at_exit)
+            atexit.register(self._at_exit)
+        return self._home
+
+    def _started(self, home: Home, settings: PoolSettings, log: BinaryIO) -> KernelPool:
+        starting = KernelPool.start(home, settings, environment=os.environ, version=version("wool_jupyter"))
+        try:
+            return self._outcome(starting, KernelPool.stop)
+        except BaseException:
+            self.failed_log = logs.text_of(log)
+            raise
+
+    def _outcome(self, coroutine: Coroutine[Any, Any, T], unwanted: Callable[[T], Coroutine[Any, Any, object]]) -> T:
+        outcome = self.bridge.enter(coroutine, unwanted=unwanted)
         try:
             return outcome.result()
         except BaseException:
-            self.bridge.abandon(outcome, WorkerPool.stop)
-            self.failed_log = logs.text_of(log)
+            self.bridge.abandon(outcome, unwanted)
             raise
 
     def follow(self, text: TextReader, worker: UUID, show: Show) -> None:
@@ -105,19 +121,19 @@ class Runtime:
 
     def _alive(self) -> set[UUID]:
         pool = self.running
-        return set() if pool is None else {worker.uid for worker in pool.snapshot()}
+        return set() if pool is None else {worker.uid for worker in pool.crew.snapshot()}
 
     def workers(self) -> list[WorkerSnapshot]:
         """Oldest first; none without a pool."""
         pool = self.running
 
         async def on_the_loop() -> list[WorkerSnapshot]:
-            return [] if pool is None else pool.snapshot()
+            return [] if pool is None else pool.crew.snapshot()
 
         return self.bridge.enter(on_the_loop()).result()
 
     def stop(self) -> bool:
-        """False if none ran. At most 3 s; what is left then is the nursery's to end."""
+        """Ends the pool. False if none ran. At most 3 s; what is left then is the nursery's to end."""
         with self._lock:
             pool, self._pool = self._pool, None
             if pool is None or os.getpid() != self._pid:
@@ -127,42 +143,44 @@ class Runtime:
                 outcome.result(STOP_TIMEOUT_S)
             return True
 
+    def end(self) -> bool:
+        """As `stop`, and leaves the home: no process and no file remains."""
+        with self._lock:
+            ran = self.stop()
+            home, self._home = self._home, None
+            if home is not None and os.getpid() == self._pid:
+                with suppress(TimeoutError):
+                    self.bridge.enter(home.leave()).result(STOP_TIMEOUT_S)
+            return ran
+
+    def _at_exit(self) -> None:
+        """The home's files go afterwards: they have been claimed, and every claim is given back when the process exits."""
+        home = self._home
+        if home is None or os.getpid() != self._pid:
+            return
+        self.stop()
+        with suppress(TimeoutError):
+            self.bridge.enter(home.end_processes()).result(STOP_TIMEOUT_S)
+
+    def _disown(self) -> None:
+        """In a forked child: home and pool, their sockets and their files are the parent's."""
+        # Kept, for nothing of it may be collected: its tasks would report that they were destroyed.
+        self._parents = self._home, self._pool
+        home, self._home, self._pool = self._home, None, None
+        if home is not None:
+            home.disown()
+
     @contextmanager
     def call_directories(self) -> Iterator[tuple[str, ...]]:
         """A call's own directory, and where its large buffers may go; all removed at the end."""
         number = next(self._calls)
-        places = [layout.call(directory, number) for directory in self._directories]
+        places = [layout.call(directory, number) for directory in self.places]
         places[0].mkdir(mode=0o700)
         try:
             yield tuple(map(str, places))
         finally:
             for place in places:
                 shutil.rmtree(place, ignore_errors=True)  # a stopped pool has swept it already
-
-    def _at_exit(self) -> None:
-        with suppress(OSError):  # what can't be removed is told by `%wool doctor`
-            self.stop()
-
-    def _disown(self) -> None:
-        """In a forked child: the pool, its sockets and its files are the parent's."""
-        # Kept, for nothing of it may be collected: its tasks would report that they were destroyed.
-        self._parents, self._pool = self._pool, None
-        if self._parents is not None:
-            self._parents.disown()
-
-
-def _new_directories(namespace: str) -> list[Path]:
-    """The pool's own, and one on disk for buffers that memory has no room for."""
-    chosen = root.choose_root()
-    try:
-        directories = [root.new_pool_directory(chosen, namespace)]
-    except OSError as error:
-        raise StartFailed(f"The pool's directory can't be made: {error}") from error
-    with suppress(NoUsableRoot, OSError):
-        spare = root.choose_root(candidates=root.temporary_directories())
-        if spare != chosen:
-            directories.append(root.new_pool_directory(spare, namespace))
-    return directories
 
 
 _runtime: Runtime | None = None

@@ -1,12 +1,13 @@
-"""The parent of a pool's workers: `python -P -m wool_jupyter.nursery CONTROL_FD KERNEL_PID DIRECTORY...`.
+"""The parent of a pool's workers: `python -P -m wool_jupyter.nursery CONTROL_FD KERNEL_PID GENERATION...`.
 
     kernel ── start, signal, kill, stop ──▶ one thread, ── posix_spawn, kill ──▶ workers
            ◀─ up, started, ready, exited, ─ one selector ◀─ SIGCHLD, report ────
               failed, signalled
               (a line of JSON each)
 
-It ends with the kernel, however that ends, and then leaves no worker and no DIRECTORY. It has one thread because the
-workers' PR_SET_PDEATHSIG is tied to the thread that started them.
+It ends with the kernel, however that ends, and leaves no worker then; and nothing of the namespaces of its GENERATIONs, which a
+kernel that was killed could not sweep itself. It has one thread because the workers' PR_SET_PDEATHSIG is tied to the thread
+that started them.
 """
 
 import json
@@ -17,16 +18,19 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from wool_jupyter import host
+from wool_jupyter.discovery.claim import sweep_if_dead
 from wool_jupyter.nursery.children import Children
-from wool_jupyter.nursery.sweep import sweep
+from wool_jupyter.settings import CLAIM_PATIENCE_S, LOCK_PAUSE_MAX_S
 
 _LOOK_FOR_PARENT_S = 1.0  # only where there is no descriptor for the kernel's process
+_NEWS_S = (
+    1.0  # between the end of the kernel's descriptors and that of its process: it may have much memory to give back
+)
 _REAP_S = 1.5  # a killed process that holds much memory takes long to go; files must not wait for it
 
 
@@ -40,6 +44,7 @@ class _Nursery:
         self._incoming = b""
         self._outgoing = b""
         self._over = False
+        self._was_terminated = self._was_told_to_stop = False
 
     def serve(self) -> None:
         """Until the kernel is gone or says stop."""
@@ -65,6 +70,15 @@ class _Nursery:
         while self._children and (left_s := deadline - time.monotonic()) > 0:
             if select.select([self._woken], [], [], left_s)[0]:
                 self._on_signals()
+
+    def kernel_is_gone(self) -> bool:
+        """Asked when this has ended. The kernel's socket ends a moment before its process does."""
+        deadline = time.monotonic() + _NEWS_S
+        while os.getppid() == self._kernel_pid:
+            if self._was_told_to_stop or self._was_terminated or time.monotonic() >= deadline:
+                return False
+            select.select([], [], [], LOCK_PAUSE_MAX_S)
+        return True
 
     def _watch(self, fd: int, on_readable: Callable[[], None]) -> None:
         self._selector.register(fd, selectors.EVENT_READ, on_readable)
@@ -110,7 +124,7 @@ class _Nursery:
             case {"do": "kill", "uid": uid}:
                 self._children.kill(uid)
             case {"do": "stop"}:
-                self._over = True
+                self._over = self._was_told_to_stop = True
             case _:
                 raise ValueError(f"not a request: {message}")
 
@@ -149,7 +163,7 @@ class _Nursery:
 
     def _on_signals(self) -> None:
         if signal.SIGTERM in self._woken.recv(4096):
-            self._over = True
+            self._over = self._was_terminated = True
         self._reap()
 
     def _reap(self) -> None:
@@ -158,7 +172,8 @@ class _Nursery:
                 self._on_report(uid, fd)
             if (fd := self._children.ready_fd(uid)) is not None:
                 self._selector.unregister(fd)
-            if outcome := self._children.reap(uid):
+            # Those that it takes along did not end by themselves: the kernel hears of one end, its own.
+            if (outcome := self._children.reap(uid)) and not self._was_terminated:
                 self._send(event="exited", uid=uid, **outcome)
 
     def _send(self, **event: Any) -> None:
@@ -196,20 +211,15 @@ def _signals_as_bytes() -> socket.socket:
     return woken
 
 
-def _sweep_all(directories: list[Path]) -> int:
-    """Each is tried. Returns the process's exit code."""
-    code = 0
-    for directory in directories:
-        try:
-            sweep(directory)
-        except OSError:
-            traceback.print_exc()
-            code = 1
-    return code
+def _sweep(generation: Path) -> None:
+    """What is left of a kernel that is gone. Its locks may outlast the news of its end by a moment; a successor that has them has
+    swept this generation first."""
+    deadline = time.monotonic() + CLAIM_PATIENCE_S
+    while generation.exists() and not sweep_if_dead(generation.parent) and time.monotonic() < deadline:
+        select.select([], [], [], LOCK_PAUSE_MAX_S)  # nobody tells when a lock is free
 
 
-def main(control_fd: str, kernel_pid: str, *directories: str) -> int:
-    """Runs the nursery; the exit code is 0 if every directory is gone."""
+def main(control_fd: str, kernel_pid: str, *generations: str) -> None:
     os.set_inheritable(int(control_fd), False)
     with socket.socket(fileno=int(control_fd)) as control:
         nursery = _Nursery(control, int(kernel_pid))
@@ -217,9 +227,10 @@ def main(control_fd: str, kernel_pid: str, *directories: str) -> int:
             nursery.serve()
         finally:
             nursery.finish()
-            code = _sweep_all([Path(directory) for directory in directories])
-    return code
+            if nursery.kernel_is_gone():
+                for generation in generations:
+                    _sweep(Path(generation))
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -17,7 +17,6 @@ from typing import Any, BinaryIO
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.errors import StartFailed
 from wool_jupyter.nursery.exits import Exit
-from wool_jupyter.nursery.sweep import sweep
 
 _UP_S = 20.0  # an interpreter's start on a machine that is busy
 _STOP_S = 2.0  # Jupyter kills a kernel 5 s after it asked it to stop
@@ -57,7 +56,7 @@ class Nursery:
     `host.die_with_parent(pid)`, so they don't survive it.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, directories: Sequence[Path]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         self.pid = process.pid
         self.lost: asyncio.Future[None] = loop.create_future()
@@ -65,7 +64,6 @@ class Nursery:
         self._loop = loop
         self._process = process
         self._control = control
-        self._directories = directories
         self._writer: asyncio.StreamWriter | None = None
         self._workers: dict[str, _Starting] = {}
         self._signals: dict[int, asyncio.Future[bool]] = {}
@@ -73,13 +71,13 @@ class Nursery:
         self._tasks = OwnedTasks("nursery")
 
     @classmethod
-    async def start(cls, directories: Sequence[Path], *, log: Path, environment: Mapping[str, str]) -> "Nursery":
-        """Returns when it answers. It owns the directories from then on; if it does not come up, they are the caller's.
+    async def start(cls, generations: Sequence[Path], *, log: Path, environment: Mapping[str, str]) -> "Nursery":
+        """Returns when it answers. It sweeps the namespaces of the generations if this process is killed.
 
         Raises StartFailed with the log's last lines. If cancelled it leaves no process.
         """
-        process, control = _launch(directories, log, environment)
-        nursery = cls(process, control, directories)
+        process, control = _launch(generations, log, environment)
+        nursery = cls(process, control)
         try:
             reader, nursery._writer = await asyncio.open_connection(sock=control, limit=_LINE_MAX_BYTES)
             nursery._tasks.start(nursery._listen(reader), "listen")
@@ -143,10 +141,9 @@ class Nursery:
         self._send(do="kill", uid=uid)
 
     async def shutdown(self) -> None:
-        """No worker and no directory remains. Takes two seconds at most to end the nursery, then it is killed.
+        """No worker remains. Takes two seconds at most to end the nursery, then it is killed.
 
-        Idempotent; also to be called after `lost`. If cancelled, the nursery is killed and its workers with it, and
-        directories may remain. OSError if a directory can't be removed.
+        Idempotent; also to be called after `lost`. If cancelled, the nursery is killed and its workers with it.
         """
         try:
             self._send(do="stop")
@@ -154,7 +151,6 @@ class Nursery:
         finally:
             self._kill()
             await self._close()
-        self._sweep()  # mostly done by the nursery; no thread can be started for it when the interpreter exits
 
     def disown(self) -> None:
         """For a forked child of the kernel: closes what it inherited and leaves the nursery and its workers alone.
@@ -228,10 +224,6 @@ class Nursery:
             self._writer.close()
         self._control.close()
 
-    def _sweep(self) -> None:
-        for directory in self._directories:
-            sweep(directory)
-
 
 def _resolve(future: asyncio.Future[Any], value: object) -> None:
     if not future.done():  # whoever awaited it may have cancelled it
@@ -239,10 +231,10 @@ def _resolve(future: asyncio.Future[Any], value: object) -> None:
 
 
 def _launch(
-    directories: Sequence[Path], log: Path, environment: Mapping[str, str]
+    generations: Sequence[Path], log: Path, environment: Mapping[str, str]
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair()
-    arguments = [str(theirs.fileno()), str(os.getpid()), *map(str, directories)]
+    arguments = [str(theirs.fileno()), str(os.getpid()), *map(str, generations)]
     try:
         with theirs, _appended(log) as output, _interrupts_held():
             process = subprocess.Popen(

@@ -2,18 +2,25 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 
 class Slots:
     """A count that members change as they come, go and fall idle; `take` waits for its turn. One loop only."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, wanted: Callable[[], object] = lambda: None) -> None:
+        """`wanted` is called when somebody has to wait."""
+        self._wanted = wanted
         self._free = 0
         self._line: deque[asyncio.Future[None]] = deque()
 
     @property
     def free(self) -> int:
         return max(self._free, 0)
+
+    @property
+    def waiting(self) -> int:
+        return sum(not turn.done() for turn in self._line)
 
     def add(self) -> None:
         """A main thread is free: its worker joined, or its body ended."""
@@ -43,6 +50,7 @@ class Slots:
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.append(turn)
+        self._wanted()
         try:
             await turn
         except asyncio.CancelledError:

@@ -5,15 +5,18 @@ an untouched library is not imported on the other side.
 """
 
 import contextlib
+import locale
 import logging
 import os
 import random
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wool_jupyter import host
 from wool_jupyter.wire import pickling
 
 State = dict[str, bytes]  # aspect -> its pickled value, b"" where it can't be; one that could not be read is missing
@@ -25,6 +28,7 @@ class _Aspect:
     write: Callable[[Any, Any], object]  # (as it is here, as it shall be)
     module: str = ""  # must be loaded to be read
     imports: bool = False  # worth an import where it is to be written
+    of_context: bool = False  # kept in a context variable: each cell begins with the defaults
 
 
 def here() -> State:
@@ -32,9 +36,19 @@ def here() -> State:
     state = {}
     for name, aspect in _ASPECTS.items():
         if not aspect.module or aspect.module in sys.modules:
-            with contextlib.suppress(FileNotFoundError):  # the working directory is gone
+            with contextlib.suppress(FileNotFoundError):
                 state[name] = _pickled(aspect)
     return state
+
+
+def differences(before: State, after: State) -> tuple[State, State]:
+    """As `follow` wants them: what became of the aspects that differ, and what they were."""
+    changed = {name: value for name, value in after.items() if before.get(name) != value}
+    return changed, {name: before[name] for name in changed if name in before}
+
+
+def unshippable(state: State) -> list[str]:
+    return [name for name, value in state.items() if not value]
 
 
 def _pickled(aspect: _Aspect) -> bytes:
@@ -54,19 +68,40 @@ def follow(wanted: State, before: State, *, process: bool = True, libraries: boo
     """
     for name, value in wanted.items():
         aspect = _ASPECTS[name]
-        if not value or value == before.get(name) or not (libraries if aspect.module or name in _LATE else process):
+        if not value or not (libraries if aspect.module or name in _LATE else process):
+            continue
+        if value == before.get(name) and not aspect.of_context:
             continue
         new = pickling.loads(value)
         if aspect.module and aspect.module not in sys.modules and not (aspect.imports and new):
             continue
-        aspect.write(pickling.loads(before[name]) if before.get(name) else None, new)
+        aspect.write(_as_it_was(aspect, before.get(name)), new)
 
 
-_LATE = frozenset({"warnings"})  # of the process, but made of classes
+def _as_it_was(aspect: _Aspect, before: bytes | None) -> Any:
+    if before is None:
+        return None
+    return pickling.loads(before) if before else aspect.read()  # could not be pickled, so it has stayed here
 
 
-def _write_cwd(_before: str | None, after: str) -> None:
-    os.chdir(after)
+# Of the process, but made of classes, or used by the import of libraries.
+_LATE = frozenset({"warnings", "random", "locale"})
+
+
+def _read_cwd() -> tuple[str, int, int]:
+    """Which directory it is, beside its name: one that was made anew is another. One that is gone is still to be had on Linux."""
+    found = os.stat(".")  # noqa: PTH116
+    try:
+        path = os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        if not os.path.lexists("/proc/self/cwd"):
+            raise
+        path = f"/proc/{os.getpid()}/cwd"
+    return path, found.st_dev, found.st_ino
+
+
+def _write_cwd(_before: Any, after: tuple[str, int, int]) -> None:
+    os.chdir(after[0])
 
 
 def _write_environment(before: Mapping[str, str] | None, after: Mapping[str, str]) -> None:
@@ -76,6 +111,8 @@ def _write_environment(before: Mapping[str, str] | None, after: Mapping[str, str
     for name, value in after.items():
         if before.get(name) != value:
             os.environ[name] = value
+    if before.get("TZ") != after.get("TZ"):
+        time.tzset()
 
 
 def _write_path(_before: list[str], after: list[str]) -> None:
@@ -111,6 +148,51 @@ def _write_numpy_random(_before: Any, after: tuple[Any, ...]) -> None:
 
     name, keys, *rest = after
     np.random.set_state((name, np.frombuffer(keys, "uint32"), *rest))
+
+
+def _read_socket_timeout() -> float | None:
+    import socket
+
+    return socket.getdefaulttimeout()
+
+
+def _write_socket_timeout(_before: Any, after: float | None) -> None:
+    import socket
+
+    socket.setdefaulttimeout(after)
+
+
+def _read_decimal() -> dict[str, Any]:
+    context = sys.modules["decimal"].getcontext()
+    names = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+    return {name: getattr(context, name) for name in names} | {"traps": dict(context.traps)}
+
+
+def _write_decimal(_before: Any, after: dict[str, Any]) -> None:
+    import decimal
+
+    for name, value in after.items():
+        setattr(decimal.getcontext(), name, value)
+
+
+def _read_numpy_errors() -> dict[str, Any]:
+    import numpy as np
+
+    return dict(np.geterr())
+
+
+def _write_numpy_errors(_before: Any, after: dict[str, Any]) -> None:
+    import numpy as np
+
+    np.seterr(**after)
+
+
+def _read_umask() -> int:
+    """By asking the system: to ask the process means to change it, for its other threads, too."""
+    found = host.umask()
+    if found is None:
+        raise FileNotFoundError
+    return found
 
 
 def _read_numpy_print() -> dict[str, Any]:
@@ -231,17 +313,23 @@ def _write_logging(_before: Any, after: dict[str, Any]) -> None:
 
 
 _ASPECTS = {
-    "cwd": _Aspect(os.getcwd, _write_cwd),
+    "cwd": _Aspect(_read_cwd, _write_cwd),
     "environment": _Aspect(lambda: dict(os.environ), _write_environment),
     "path": _Aspect(lambda: list(sys.path), _write_path),
     "argv": _Aspect(lambda: list(sys.argv), _write_argv),
     "recursion limit": _Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after)),
+    "digits of an int": _Aspect(sys.get_int_max_str_digits, lambda _, after: sys.set_int_max_str_digits(after)),
+    "umask": _Aspect(_read_umask, lambda _, after: os.umask(after)),
+    "locale": _Aspect(lambda: locale.setlocale(locale.LC_ALL), lambda _, after: locale.setlocale(locale.LC_ALL, after)),
+    "socket timeout": _Aspect(_read_socket_timeout, _write_socket_timeout, "socket"),
+    "decimal": _Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True),
     "warnings": _Aspect(lambda: list(warnings.filters), _write_filters),
     "logging": _Aspect(_read_logging, _write_logging),
     "shell": _Aspect(_read_shell, _write_shell, "IPython"),
     "figures": _Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True),
     "random": _Aspect(random.getstate, lambda _, after: random.setstate(after)),
     "numpy.random": _Aspect(_read_numpy_random, _write_numpy_random, "numpy.random", imports=True),
+    "numpy errors": _Aspect(_read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True),
     "numpy print options": _Aspect(_read_numpy_print, _write_numpy_print, "numpy"),
     "pandas options": _Aspect(_read_pandas, _write_pandas, "pandas", imports=True),
     "matplotlib rcParams": _Aspect(_read_matplotlib, _write_matplotlib, "matplotlib", imports=True),

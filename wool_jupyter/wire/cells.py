@@ -25,12 +25,14 @@ class CellRequest(msgspec.Struct, frozen=True):
     transformed: str  # Python, padded to the lines that the user sees
     filename: str
     number: int  # In[number]
+    compiler_flags: int  # a `__future__` import holds for the cells that follow
     directory: str  # the call's: its text goes here
     places: tuple[str, ...]  # for large buffers, in order of preference
     names: Names
     ambient: dict[str, bytes]  # an `ambient.State` that follows the kernel
     budget_bytes: int | None  # a result above this stays on the worker; None: a quarter of the free memory
     release: tuple[str, ...]  # keys of kept objects that nobody refers to any more
+    results: tuple[str, ...] | None  # the names that come back, whatever their size; None: all that the cell binds
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -61,7 +63,7 @@ class Ask(_Event, frozen=True, tag="ask"):
 
 # A reply is a row of dumps with one memo, each ((kind, variable or ""), what it holds):
 #   contents   of a changed input: patching.Contents
-#   classes    [(class id, attributes rebound, attributes deleted)]
+#   classes    of classes that were changed: a list of classes.Change
 #   name       a variable that the cell has bound; modules come first, then functions and classes
 #   apart      {variable: value} of changed inputs that come as new objects
 #   value      of the last expression
@@ -83,8 +85,11 @@ class Outcome(_Event, frozen=True, tag="outcome"):
 
     reply: Parcel
     deleted: tuple[str, ...]
+    missing: tuple[str, ...]  # of the results asked for; then all that the cell has bound came back
     kept: tuple[KeptResult, ...]
-    ambient: dict[str, bytes]  # the `ambient.State` after the cell
+    ambient: dict[str, bytes]  # the `ambient.State` after the cell, where its body has changed it
+    ambient_before: dict[str, bytes]  # the same aspects when the body began
+    compiler_flags: int
     payload: bytes  # pickled list of IPython payloads (pager, set_next_input)
     error: str  # in words, for a kernel that can't load it; "" for none
     goes_on: bool  # threads or children of the cell are still there, and may print

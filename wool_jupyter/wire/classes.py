@@ -5,33 +5,69 @@ rolls its class back. On a worker the ids are forgotten before each cell, so tha
 """
 
 import abc
+import enum
 import types
 import uuid
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 _ids: "weakref.WeakKeyDictionary[type, str]" = weakref.WeakKeyDictionary()
 _classes: "weakref.WeakValueDictionary[str, type]" = weakref.WeakValueDictionary()
 _without_state: set[str] = set()  # made by a description whose state has not arrived yet
 
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The same, of a context whose classes live apart from the process's (`wire.homes`)."""
+
+    classes: "weakref.WeakValueDictionary[str, type]" = field(default_factory=weakref.WeakValueDictionary)
+    without_state: set[str] = field(default_factory=set)
+
+
+registry: ContextVar[Registry | None] = ContextVar("registry", default=None)
+
+
+def _known() -> "weakref.WeakValueDictionary[str, type]":
+    own = registry.get()
+    return _classes if own is None else own.classes
+
+
+def _unfinished() -> set[str]:
+    own = registry.get()
+    return _without_state if own is None else own.without_state
+
+
 # Written by the interpreter and by copyreg, never by a user.
 _INTERPRETERS = frozenset(
     "__dict__ __weakref__ __module__ __qualname__ _abc_impl __abstractmethods__ __firstlineno__ __static_attributes__ "
     "__annotate_func__ __annotations_cache__ __slotnames__".split()
 )
+# Made by the metaclass of an enum, of the class and of a member.
+_ENUMS_OWN = frozenset({"_member_names_", "_member_map_", "_member_type_", "_value2member_map_", "__new_member__"})
+_MEMBERS_OWN = frozenset({"_name_", "_value_", "__objclass__", "_sort_order_"})
+
+Parts = dict[str, dict[str, Any]]  # "" is the class itself, the others are members of an enum, by name
 
 
 def class_id(cls: type) -> str:
     found = _ids.get(cls)
     if found is None:
         found = _ids[cls] = uuid.uuid4().hex
-        _classes[found] = cls
+        _known()[found] = cls
     return found
 
 
 def class_by_id(ident: str) -> type:
-    return _classes[ident]
+    return _known()[ident]
+
+
+def known_ids() -> frozenset[str]:
+    """Of the classes that have arrived, and live."""
+    return frozenset(_known())
 
 
 def forget() -> None:
@@ -41,70 +77,181 @@ def forget() -> None:
 
 
 def make_class(ident: str, maker: Callable[..., type], args: tuple[Any, ...]) -> type:
-    cls = _classes.get(ident)
+    cls = _known().get(ident)
     if cls is None:
         cls = maker(*args)
-        _ids[cls], _classes[ident] = ident, cls
-        _without_state.add(ident)
+        _ids[cls], _known()[ident] = ident, cls
+        _unfinished().add(ident)
     return cls
+
+
+def described(cls: type) -> tuple[Callable[..., type], tuple[Any, ...]]:
+    """What makes it, without its state."""
+    namespace = {name: vars(cls)[name] for name in ("__module__", "__slots__", "__orig_bases__") if name in vars(cls)}
+    namespace["__qualname__"] = cls.__qualname__  # else a nested class would lose its path
+    if isinstance(cls, enum.EnumMeta):
+        return enum_skeleton, (type(cls), cls.__name__, cls.__bases__, namespace, _members_of(cls))
+    return skeleton, (type(cls), cls.__name__, cls.__bases__, namespace)
 
 
 def skeleton(meta: type, name: str, bases: tuple[Any, ...], namespace: dict[str, Any]) -> type:
     """An empty class. Metaclasses and `__init_subclass__` of the notebook have run where the class statement ran: not again."""
-    resolved = types.resolve_bases(bases)
-    if resolved is not bases:  # Generic[T] and its like
-        namespace = {**namespace, "__orig_bases__": bases}
-    if _of_notebook(meta):
-        importable = next(m for m in meta.__mro__ if not _of_notebook(m))
-        make: Callable[[], type] = lambda: importable.__new__(meta, name, resolved, dict(namespace))  # noqa: E731
-    else:
-        make = lambda: types.new_class(name, bases, {"metaclass": meta}, lambda ns: ns.update(namespace))  # noqa: E731
-    hook = next((c for base in resolved for c in base.__mro__ if "__init_subclass__" in vars(c)), object)
+    with _hooks_muted(bases):
+        if _of_notebook(meta):
+            made: type = _importable(meta).__new__(meta, name, bases, dict(namespace))
+            return made
+        if meta.__name__ == "_TypedDictMeta":  # takes only what is written, and makes of it what is here
+            return type.__new__(meta, name, bases, dict(namespace))
+        return types.new_class(name, bases, {"metaclass": meta}, lambda body: body.update(namespace))
+
+
+Member = tuple[str, Any, tuple[Any, ...]]  # name, value, arguments of the `__new__` of the type that is mixed in
+
+
+def enum_skeleton(
+    meta: Any, name: str, bases: tuple[Any, ...], namespace: dict[str, Any], members: list[Member]
+) -> type:
+    """With its members, aliases too; what their `__new__` and `__init__` gave them is state that follows."""
+    rows = iter(members)
+
+    def new_member(cls: Any, *_given: Any) -> Any:
+        _, value, args = next(rows)
+        member = cls._member_type_.__new__(cls, *args)
+        member._value_ = value
+        return member
+
+    importable = _importable(meta)
+    body = importable.__prepare__(name, bases)
+    for key, value in namespace.items():
+        body[key] = value
+    body["__new__"] = new_member
+    for each, value, _ in members:
+        body[each] = enum.member(value)  # also where it looks like a method
+    with _hooks_muted(bases):
+        made: type = importable.__new__(meta, name, bases, body)
+    type.__delattr__(made, "__new_member__")
+    return made
+
+
+def _members_of(cls: Any) -> list[Member]:
+    mixed_in = cls._member_type_
+    return [(name, each.value, _raw(mixed_in, each)) for name, each in cls.__members__.items()]
+
+
+_RAW: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__, float: float.__float__, str: str.__str__, bytes: lambda m: bytes(memoryview(m)), tuple: lambda m: m[:],
+}  # fmt: skip
+
+
+def _raw(mixed_in: type, member: Any) -> tuple[Any, ...]:
+    if mixed_in is object or _of_notebook(mixed_in):
+        return ()
+    if mixed_in in _RAW:
+        return (_RAW[mixed_in](member),)
+    return member.value if isinstance(member.value, tuple) else (member.value,)
+
+
+@contextmanager
+def _hooks_muted(bases: tuple[Any, ...]) -> Iterator[None]:
+    """The `__init_subclass__` of a notebook class does not run again."""
+    hook = next((c for base in bases for c in base.__mro__ if "__init_subclass__" in vars(c)), object)
     if not _of_notebook(hook):
-        return make()
+        yield
+        return
     muted = vars(hook)["__init_subclass__"]
     type.__setattr__(hook, "__init_subclass__", classmethod(lambda _cls, **_: None))
     try:
-        return make()
+        yield
     finally:
         type.__setattr__(hook, "__init_subclass__", muted)
+
+
+def _importable(meta: Any) -> Any:
+    return next(m for m in meta.__mro__ if not _of_notebook(m))
 
 
 def _of_notebook(cls: type) -> bool:
     return cls.__module__ == "__main__"
 
 
-def set_class_state(cls: type, attributes: Mapping[str, Any]) -> None:
+def set_class_state(cls: type, state: Parts) -> None:
     ident = _ids[cls]
-    if ident not in _without_state:
+    if ident not in _unfinished():
         return
-    _without_state.discard(ident)
-    attributes = dict(attributes)
-    for registered in attributes.pop("_abc_impl", None) or ():
-        cls.register(registered)  # type: ignore[attr-defined]
-    for name, value in attributes.items():
-        type.__setattr__(cls, name, value)
+    _unfinished().discard(ident)
+    for part, attributes in state.items():
+        _set_attributes(cls, part, attributes)
     if isinstance(cls, abc.ABCMeta):
         abc.update_abstractmethods(cls)  # type: ignore[arg-type]
 
 
-def attributes_of(cls: type) -> dict[str, Any]:
+def _set_attributes(cls: Any, part: str, attributes: Mapping[str, Any]) -> None:
+    if part:
+        vars(cls.__members__[part]).update(attributes)
+        return
+    for name, value in attributes.items():
+        if name == _REGISTERED:
+            for each in value:
+                cls.register(each)
+        else:
+            type.__setattr__(cls, name, value)
+
+
+_REGISTERED = "(registered)"  # with an abstract class, beside the names of its attributes
+
+
+def _registered(cls: type) -> frozenset[type]:
+    alive = (ref() for ref in abc._get_dump(cls)[0])  # type: ignore[attr-defined]
+    return frozenset(each for each in alive if each is not None)
+
+
+def parts_of(cls: type) -> Parts:
     """What a user may have put there; the values are the class's own objects."""
-    return {name: value for name, value in vars(cls).items() if name not in _INTERPRETERS}
+    own, members = _INTERPRETERS, dict[str, Any]()
+    if isinstance(cls, enum.EnumMeta):
+        own, members = own | _ENUMS_OWN | cls.__members__.keys(), dict(cls.__members__)
+    parts = {"": {name: value for name, value in vars(cls).items() if name not in own and not _is_slot(cls, value)}}
+    if isinstance(cls, abc.ABCMeta):
+        parts[""][_REGISTERED] = _registered(cls)
+    for name, member in members.items():
+        if name == member._name_:  # not an alias
+            parts[name] = {key: value for key, value in vars(member).items() if key not in _MEMBERS_OWN}
+    return parts
 
 
-def differences(cls: type, before: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Attributes rebound, and deleted, since `before` was taken by `attributes_of`."""
-    now = attributes_of(cls)
-    rebound = {name: value for name, value in now.items() if name not in before or before[name] is not value}
-    if rebound.get("__annotations__") == {}:  # made when somebody looks
-        del rebound["__annotations__"]
-    return rebound, [name for name in before if name not in now]
+def _is_slot(cls: type, value: Any) -> bool:
+    return type(value) is types.MemberDescriptorType and value.__objclass__ is cls
 
 
-def apply_differences(cls: type, rebound: Mapping[str, Any], deleted: list[str]) -> None:
-    for name, value in rebound.items():
-        type.__setattr__(cls, name, value)
+Change = tuple[str, str, dict[str, Any], list[str]]  # id, part, attributes rebound, and deleted
+
+
+def changes(cls: type, before: Parts) -> list[Change]:
+    """Since `before` was taken by `parts_of`."""
+    found: list[Change] = []
+    for part, now in parts_of(cls).items():
+        old = before.get(part, {})
+        rebound = {
+            name: value for name, value in now.items() if name not in old or not _unchanged(name, old[name], value)
+        }
+        if rebound.get("__annotations__") == {}:  # made when somebody looks
+            del rebound["__annotations__"]
+        deleted = [name for name in old if name not in now]
+        if rebound or deleted:
+            found.append((class_id(cls), part, rebound, deleted))
+    return found
+
+
+def _unchanged(name: str, old: Any, new: Any) -> bool:
+    return bool(old == new) if name == _REGISTERED else old is new
+
+
+def apply_change(change: Change) -> None:
+    ident, part, rebound, deleted = change
+    cls: Any = class_by_id(ident)
+    _set_attributes(cls, part, rebound)
     for name in deleted:
-        if name in vars(cls):
+        if part:
+            vars(cls.__members__[part]).pop(name, None)
+        elif name in vars(cls):
             type.__delattr__(cls, name)

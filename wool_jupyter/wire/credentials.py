@@ -1,10 +1,23 @@
-"""The token of a pool: sent as call metadata, checked before anything is unpickled."""
+"""The token of a pool: sent as call metadata, checked before anything is unpickled.
+
+Nothing secret is in a worker's record: who may read the directory of a worker's socket has the token from there.
+"""
 
 from pathlib import Path
 
 from wool_jupyter.wire import layout
 
 TOKEN_KEY = "wool-token"
+
+
+_UNIX = "unix:"
+
+
+def token_for(address: str) -> str:
+    """OSError if the worker's pool is gone. Empty for a worker that listens on a port."""
+    if not address.startswith(_UNIX):
+        return ""
+    return read_token(str(layout.pool_of(Path(address.removeprefix(_UNIX)))))
 
 
 def read_token(directory: str) -> str:

@@ -2,8 +2,9 @@
 
 import io
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from wool_jupyter.wire import classes, pickling, rebuilding
@@ -21,6 +22,7 @@ _ADVICE = {
 }
 _STEPS = 6  # a longer path tells a user nothing
 _PARTS = 10_000  # of one object
+_PLAIN_MODULES = frozenset({"__main__", "builtins", "collections", "types"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +41,36 @@ class Culprit:
     def advice(self) -> str:
         return _ADVICE.get(type(self.obj).__name__, "make it inside the cell")
 
+    @property
+    def is_plain(self) -> bool:
+        """A container, or made of what the notebook defines: it holds its parts for the user and not for a library, and is of use
+        without one of them."""
+        of = self.obj if isinstance(self.obj, type | types.FunctionType) else type(self.obj)
+        return of.__module__ in _PLAIN_MODULES
+
 
 def find(value: Any, name: str) -> Culprit:
     """The innermost part of the variable that does not pickle by itself."""
-    path, at = name, value
-    for _ in range(_STEPS):
-        if type(at).__name__ in _ADVICE:
-            return Culprit(path, at)
-        failing = next(((step, part) for step, part in _parts(at) if not _pickles(part)), None)
+    return trail(value, name)[-1]
+
+
+def trail(value: Any, name: str, *, left_behind: Mapping[int, str] = MappingProxyType({})) -> list[Culprit]:
+    """From the variable to the innermost part that does not pickle by itself, beside what is left behind."""
+    found = [Culprit(name, value)]
+    while len(found) <= _STEPS:
+        at = found[-1]
+        if type(at.obj).__name__ in _ADVICE:
+            return found
+        parts = (Culprit(at.path + step, part) for step, part in _parts(at.obj))
+        failing = next((part for part in parts if not _pickles(part.obj, left_behind)), None)
         if failing is None:
-            return Culprit(path, at)
-        path, at = path + failing[0], failing[1]
-    return Culprit(name, value)
+            return found
+        found.append(failing)
+    return found[:1]
 
 
-def _pickles(value: Any) -> bool:
-    return pickling.NotebookPickler(io.BytesIO(), lambda _: None).pickles(value)
+def _pickles(value: Any, left_behind: Mapping[int, str]) -> bool:
+    return pickling.NotebookPickler(io.BytesIO(), lambda _: None, left_behind=left_behind).pickles(value)
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
@@ -69,7 +85,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f".<closure {variable}>", part) for part in rebuilding.cell_state(cell))
         yield from ((f".<default {i}>", part) for i, part in enumerate(value.__defaults__ or ()))
     elif isinstance(value, type):
-        yield from ((f".{name}", part) for name, part in classes.attributes_of(value).items())
+        yield from ((f".{name}", part) for name, part in classes.parts_of(value)[""].items())
     elif hasattr(value, "__dict__"):
         yield from ((f".{name}", part) for name, part in list(vars(value).items())[:_PARTS])
     for cls in type(value).__mro__:

@@ -44,6 +44,7 @@ class ReprOnly:
 
 
 Portable = Callable[[Any], bool]
+Lost = Callable[[str], object]
 Reduced = tuple[Callable[..., BaseException], tuple[Any, ...], "_State", None, None, Callable[..., None]]
 
 _ATOMS = {bool, bytes, complex, float, int, str, type(None)}
@@ -65,17 +66,19 @@ class _State:
     frames: "tuple[FrameRecord, ...]" = ()
 
 
-def reduce_exception(error: BaseException, *, portable: Portable) -> Reduced:
-    """For `reducer_override` of a pickler. `portable(value)` tells whether `value` pickles, with whatever is inside."""
+def reduce_exception(error: BaseException, *, portable: Portable, lost: Lost = lambda _: None) -> Reduced:
+    """For `reducer_override` of a pickler. `portable(value)` tells whether `value` pickles, with whatever is inside; `lost` is told
+    of each part that does not travel."""
     if id(error) in _being_asked.get():
         # An attribute leads back to its owner, so its answer is what we are computing.
         return _make_exception, (_builtin_base(type(error)), ()), _State({}, {}), None, None, _set_state
     token = _being_asked.set(_being_asked.get() | {id(error)})
     try:
-        make, arguments, cls = _construction(error, portable)
+        make, arguments, cls = _construction(error, portable, lost)
         state = _State(
-            fields={name: _sendable(value, portable) for name, value in _fields_of(error)},
-            attributes={name: _sendable(value, portable) for name, value in _attributes_of(error)},
+            fields={name: _sendable(value, name, portable, lost) for name, value in _fields_of(error)}
+            | _list_of_group(error),
+            attributes={name: _sendable(value, name, portable, lost) for name, value in _attributes_of(error)},
             cause=error.__cause__,
             context=error.__context__,
             suppress_context=error.__suppress_context__,
@@ -85,11 +88,17 @@ def reduce_exception(error: BaseException, *, portable: Portable) -> Reduced:
         _being_asked.reset(token)
     if cls is not type(error):
         _note_class(state.attributes, error)
+        lost(f"the class of {type(error).__qualname__}")
     return make, arguments, state, None, None, _set_state
 
 
+def _list_of_group(error: BaseException) -> dict[str, Any]:
+    """It is made from a tuple: the list that it was made from may be filled later than that."""
+    return {"args": error.args} if isinstance(error, BaseExceptionGroup) else {}
+
+
 def _construction(
-    error: BaseException, portable: Portable
+    error: BaseException, portable: Portable, lost: Lost
 ) -> tuple[Callable[..., BaseException], tuple[Any, ...], type[BaseException]]:
     cls = type(error) if portable(type(error)) else _builtin_base(type(error))
     if isinstance(error, BaseExceptionGroup):
@@ -101,7 +110,8 @@ def _construction(
         if isinstance(reduced, tuple) and portable(reduced[:2]):
             return reduced[0], reduced[1], cls
         cls = _builtin_base(cls)
-    return _make_exception, (cls, tuple(_sendable(value, portable) for value in error.args)), cls
+    args = tuple(_sendable(value, f"args[{n}]", portable, lost) for n, value in enumerate(error.args))
+    return _make_exception, (cls, args), cls
 
 
 def _builtin_base(cls: Any) -> type[BaseException]:
@@ -134,9 +144,10 @@ def _attributes_of(error: BaseException) -> Iterator[tuple[str, Any]]:
     return ((name, value) for name, value in vars(error).items() if name != _FOR_SHOWING)
 
 
-def _sendable(value: Any, portable: Portable) -> Any:
+def _sendable(value: Any, name: str, portable: Portable, lost: Lost) -> Any:
     if isinstance(value, BaseException) or type(value) in _ATOMS or portable(value):
         return value
+    lost(f"`{name}` ({type(value).__name__})")
     return ReprOnly(short_repr(value))
 
 
@@ -150,6 +161,14 @@ def _note_class(attributes: dict[str, Any], error: BaseException) -> None:
     before = notes if isinstance(notes, list) else []
     note = f"(raised as {cls.__module__}.{message[:REPR_CHARS_MAX]}; its class can't travel)"
     attributes["__notes__"] = [*before, note]
+
+
+def bare(error: BaseException, *, causes: int) -> BaseException:
+    """Anew from its class and `args`, with as many causes."""
+    made = _make_exception(type(error), error.args)
+    if causes and error.__cause__ is not None:
+        _put(made, "__cause__", bare(error.__cause__, causes=causes - 1))
+    return made
 
 
 def _make_exception(cls: type[BaseException], args: tuple[Any, ...]) -> BaseException:
@@ -169,6 +188,8 @@ def _set_state(error: BaseException, state: _State) -> None:
         if name in state.fields:
             with contextlib.suppress(AttributeError, TypeError):  # read-only, or a typed field that holds a ReprOnly
                 descriptor.__set__(error, state.fields[name])
+    if "args" in state.fields:
+        _put(error, "args", state.fields["args"])
     vars(error).update(state.attributes)
     _put(error, "__cause__", state.cause)
     _put(error, "__context__", state.context)

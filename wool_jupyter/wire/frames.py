@@ -1,8 +1,11 @@
 """Frames of a session between one client and one worker, as bytes. They know nothing of the transport that carries them.
 
-A call goes `Task → Ack | Nack`, then one `Next` or `Send` for each `Yielded`, until `Yielded(last)`, `Returned` or `Failed`.
-The body starts at the first `Next` after the `Ack`: an attempt without an `Ack` may be repeated elsewhere. A call that will not
-be repeated sends `Task` and `Next` together.
+A call goes `Task → Ack | Nack | Refused`, then one command (`Next`, `Send`, `Throw`, `Close`) for each answer, until
+`Yielded(last)`, `Returned`, `Failed` or `TooLarge`. The body starts at the first command after the `Ack`: an attempt without an
+`Ack` may be repeated elsewhere. A call that will not be repeated sends `Task` and `Next` together.
+
+`Interrupt` and `Cancel` are taken at any time, also while a command is pending, and touch that call alone. They have no answer of
+their own: the pending command answers with what the body made of them.
 
 A message is an array of frames: all that its sender had to say at that moment, in order.
 """
@@ -36,7 +39,31 @@ class Send(_Frame, frozen=True, tag=3):
 
 
 class Cancel(_Frame, frozen=True, tag=4):
-    """Accepted while a step is pending, which then answers with what the body made of it; ends the call otherwise."""
+    """A `CancelledError` in the body. Ends a call whose body does not run."""
+
+
+class Throw(_Frame, frozen=True, tag=5):
+    """An exception where the body waits for its next command."""
+
+    error: bytes
+
+
+class Close(_Frame, frozen=True, tag=6):
+    """A `GeneratorExit` where the body waits; answered when it has cleaned up. The call's last command."""
+
+
+class Interrupt(_Frame, frozen=True, tag=7):
+    """A `KeyboardInterrupt` in the body; without effect on one that does not run."""
+
+
+class Stop(_Frame, frozen=True, tag=8):
+    """The worker takes no more calls, lets those that run end, cancels them after a while, and leaves. Answered by `Stopped`."""
+
+    timeout_s: float  # until they are cancelled; 0: at once, below: never
+
+
+class Idle(_Frame, frozen=True, tag=9):
+    """Answered by `IdleFor`."""
 
 
 class Ack(_Frame, frozen=True, tag=11):
@@ -44,7 +71,10 @@ class Ack(_Frame, frozen=True, tag=11):
 
 
 class Nack(_Frame, frozen=True, tag=12):
+    """The call itself is at fault: it can't be read, or names nothing that can be called. Only before the `Ack`."""
+
     reason: str
+    error: bytes = b""  # what was raised, if a user's object raised it
 
 
 class Yielded(_Frame, frozen=True, tag=13):
@@ -68,8 +98,24 @@ class TooLarge(_Frame, frozen=True, tag=16):
     reason: str
 
 
-Request = Task | Next | Send | Cancel
-Response = Ack | Nack | Yielded | Returned | Failed | TooLarge
+class Refused(_Frame, frozen=True, tag=17):
+    """The worker does not take the call, whatever it says. Only before the `Ack`."""
+
+    reason: str
+    transient: bool  # later it may; else it would refuse the next one, too
+
+
+class Stopped(_Frame, frozen=True, tag=18):
+    """No call runs any more, and none will."""
+
+
+class IdleFor(_Frame, frozen=True, tag=19):
+    seconds: float  # since the last call ended; 0 while one runs
+
+
+Command = Next | Send | Throw | Close
+Request = Task | Command | Cancel | Interrupt | Stop | Idle
+Response = Ack | Nack | Refused | Yielded | Returned | Failed | TooLarge | Stopped | IdleFor
 
 encode = msgspec.msgpack.Encoder().encode
 _decode_array = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode

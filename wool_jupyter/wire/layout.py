@@ -25,6 +25,10 @@ def socket(pool: Path, uid: str) -> Path:
     return pool / "s" / uid[:8]
 
 
+def pool_of(socket: Path) -> Path:
+    return socket.parent.parent
+
+
 def crash_report(pool: Path, uid: str) -> Path:
     return pool / f"crash-{uid[:8]}"
 

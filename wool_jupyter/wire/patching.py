@@ -1,9 +1,11 @@
 """Changed objects: what a worker says about one, and how the kernel's original takes it over.
 
-Said in bulk, by kind: `{kind: ([number, ...], [content, ...])}`. One record per object is fifty times slower with 200,000 of them.
+Said in bulk, by kind: `{(kind, class): ([number, ...], [content, ...])}`. One record per object is fifty times slower with 200,000
+of them. The class is that of instances, which a cell may have changed; None with the other kinds.
 A content is shallow and in a new container, for the pickler would turn the object itself into its number.
 """
 
+import contextlib
 import enum
 import pickle
 import types
@@ -14,7 +16,7 @@ from wool_jupyter.errors import in_words
 from wool_jupyter.wire import memmaps, pickling, rebuilding
 from wool_jupyter.wire.reduction import Reduction, can_refill, rebuilt, reduction_of, refill, set_state
 
-Contents = dict[str, tuple[list[int], list[Any]]]
+Contents = dict[tuple[str, type | None], tuple[list[int], list[Any]]]
 
 _WITHOUT_CONTENT = (
     str, bytes, int, float, complex, type(None), type(...), type(NotImplemented), tuple, frozenset, range, slice, type, enum.Enum,
@@ -35,12 +37,20 @@ CONTENT: dict[str, Callable[[Any], Any]] = {
     "frame": lambda f: f.copy(deep=False),
     "cell": rebuilding.cell_state,
     "function": lambda f: (f.__code__, rebuilding.function_state(f)),
+    "dispatcher": rebuilding.dispatcher_state,
     "reduced": reduction_of,
     "mapped": lambda m: None if memmaps.place_of(m) else reduction_of(m),
 }
 
 
 WITH_STATE = ("instance", "exception", "reduced")
+
+
+def key_of(kind: str, obj: Any) -> tuple[str, type | None]:
+    """Under which its content is said."""
+    if kind == "function" and rebuilding.is_dispatcher(obj):
+        return "dispatcher", None
+    return kind, type(obj) if kind == "instance" else None
 
 
 def kind_of(t: type) -> str | None:
@@ -78,17 +88,19 @@ class Patch:
         self.inside: dict[int, str] = {}  # id(original) -> the variable that it was found in
         self.failed: dict[str, str] = {}  # variable -> what its own `__setstate__` or the like raised
         flat = [
-            (kind, originals[number], content, name)
+            (kind, cls, originals[number], content, name)
             for name, part in contents
-            for kind, (numbers, bodies) in part.items()
+            for (kind, cls), (numbers, bodies) in part.items()
             for number, content in zip(numbers, bodies, strict=True)
             # A small buffer travels as a bytearray; here it is part of the object that exported it.
             if type(originals[number]) is not pickle.PickleBuffer
         ]
         # Instances last: a `__dict__` may have a number of its own, whose content is out of date by now.
         flat.sort(key=lambda entry: entry[0] in WITH_STATE)
-        for kind, original, content, name in flat:
+        for kind, cls, original, content, name in flat:
             try:
+                if cls is not None and type(original) is not cls:
+                    original.__class__ = cls
                 replacement = getattr(self, f"_{kind}")(original, content)
             except Exception as error:  # noqa: BLE001 (a user's method: the others are to be brought up to date all the same)
                 self.failed[name] = in_words(error)
@@ -166,17 +178,30 @@ class Patch:
         set_state(original, content._replace(items=None, pairs=None))
         return None
 
+    def _dispatcher(self, original: Any, state: rebuilding.DispatcherState) -> None:
+        registry, attributes = state
+        for cls, function in registry.items():
+            if original.registry.get(cls) is not function:
+                original.register(cls, function)
+        vars(original).update(attributes)
+
     def _array(self, original: Any, new: Any) -> Any:
+        if original.shape != new.shape and original.size == new.size:
+            with contextlib.suppress(AttributeError):  # its memory has no room for that shape
+                original.shape = new.shape
+        if new.flags.writeable and original.flags.owndata:
+            original.flags.writeable = True
         if not _fits(original, new):
             return new
         original[...] = new
+        original.flags.writeable = new.flags.writeable
         return None
 
     def _frame(self, original: Any, new: Any) -> None:
         original._update_inplace(new)
         original.attrs = new.attrs
-        if type(original).__name__ == "Series":
-            original.name = new.name
+        for name in original._metadata:
+            object.__setattr__(original, name, getattr(new, name, None))
 
     def _cell(self, original: types.CellType, state: tuple[Any, ...]) -> None:
         rebuilding.set_cell(original, state)

@@ -34,7 +34,8 @@ Reducer = Callable[["NotebookPickler", Any], Any]
 class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Gathers what the pickled functions need beyond themselves, for whoever fills the receiver's `__main__`.
 
-    `known_classes` are ids that the receiver has: referred to, never described.
+    `known_classes` are ids that the receiver has: referred to, never described. `left_behind` says by id which objects go as
+    stand-ins, and what these say when they are used.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         *,
         known_classes: Container[str] = (),
         bases: views.Bases | None = None,
+        left_behind: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(file, PROTOCOL, buffer_callback)
         self.bases = bases or {}
+        self.left_behind = left_behind
         self.arrays: list[Any] = []
         self.known_classes = known_classes
         self.names: set[str] = set()  # global names that the functions read
@@ -56,10 +59,13 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.files: set[str] = set()  # code objects' file names
         self.described: dict[str, type] = {}
         self.kept: list[standins.Kept] = []  # what only one worker has
+        self.lost: list[str] = []  # parts of exceptions
         self.root: object = None  # the value that is being dumped; set by the caller
         self._reducers: dict[type, Reducer | None] = {}  # not a cache of the process: it would hold notebook classes
 
     def reducer_override(self, obj: Any) -> Any:
+        if self.left_behind and id(obj) in self.left_behind:
+            return standins.Absent, (self.left_behind[id(obj)],)
         t = type(obj)
         try:
             reducer = self._reducers[t]
@@ -70,7 +76,10 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def pickles(self, obj: Any) -> bool:
         """Tried with another pickler, because a failure spoils the memo."""
         try:
-            NotebookPickler(io.BytesIO(), lambda _: None, known_classes=self.known_classes).dump(obj)
+            tried = NotebookPickler(
+                io.BytesIO(), lambda _: None, known_classes=self.known_classes, left_behind=self.left_behind
+            )
+            tried.dump(obj)
         except Exception:  # noqa: BLE001 (whatever a user's __reduce__ raises)
             return False
         return True
@@ -84,16 +93,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
             return classes.class_by_id, (ident,)
         self.described[ident] = cls
         self._ship_name_of(cls)
-        maker, args, (attributes, _) = found[:3]
-        if maker.__name__ == "_make_skeleton_class":
-            # cloudpickle 3.1 leaves these out: a nested class would lose its path, a slotted one get a `__dict__`.
-            namespace = {"__qualname__": cls.__qualname__, **_slots(cls)}
-            maker, args = classes.skeleton, (*args[:3], args[3] | namespace)
-        else:  # the enum's maker: cloudpickle's own id of the class would undo ours
-            args = (*args[:-2], None, None)
-        attributes.pop("__slotnames__", None)  # copyreg's cache
-        attributes.pop("__firstlineno__", None)
-        return classes.make_class, (ident, maker, args), attributes, None, None, classes.set_class_state
+        maker, args = classes.described(cls)
+        return classes.make_class, (ident, maker, args), classes.parts_of(cls), None, None, classes.set_class_state
 
     def _function(self, f: types.FunctionType) -> Any:
         if f.__globals__ is not rebuilding.main_globals():
@@ -111,10 +112,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return rebuilding.make_function, (f.__code__, f.__closure__), state, None, None, rebuilding.set_function_state
 
     def _foreign_function(self, f: types.FunctionType) -> Any:
-        registry = getattr(f, "registry", None)
-        if isinstance(registry, types.MappingProxyType) and f.__globals__ is vars(functools):
-            made = ("register", "dispatch", "registry", "_clear_cache")
-            return rebuilding.make_singledispatch, (dict(registry), {k: v for k, v in vars(f).items() if k not in made})
+        if rebuilding.is_dispatcher(f):
+            return rebuilding.make_singledispatch, rebuilding.dispatcher_state(f)
         return super().reducer_override(f)
 
     def _code(self, code: types.CodeType) -> Any:
@@ -134,7 +133,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return NotImplemented
 
     def _exception(self, error: BaseException) -> Any:
-        return exceptions.reduce_exception(error, portable=self.pickles)
+        return exceptions.reduce_exception(error, portable=self.pickles, lost=self.lost.append)
 
     def _lru(self, f: Any) -> Any:
         self._ship_name_of(f)
@@ -150,7 +149,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _frame(self, frame: Any) -> Any:
         """A leaf: arrays inside a pandas object are no objects of the notebook, and must get no number of their own."""
         inner_file, buffers = io.BytesIO(), []  # type: ignore[var-annotated]
-        inner = _LeafPickler(inner_file, buffers.append, known_classes=self.known_classes)
+        inner = _LeafPickler(inner_file, buffers.append, known_classes=self.known_classes, left_behind=self.left_behind)
         inner.dump(frame)
         self._take_over(inner)
         return _load_leaf, (inner_file.getvalue(), *buffers)
@@ -210,11 +209,6 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         if not isinstance(owner, type) or vars(owner).get(name) is not f:
             return None
         return None if classes.class_id(owner) in self.described else owner
-
-
-def _slots(cls: type) -> dict[str, Any]:
-    """A tuple has none to give, and `typing.NamedTuple` refuses the word."""
-    return {name: value for name, value in vars(cls).items() if name == "__slots__" and not issubclass(cls, tuple)}
 
 
 class _LeafPickler(NotebookPickler):
@@ -281,7 +275,8 @@ def _load_leaf(data: bytes, *buffers: Any) -> Any:
 
 
 def is_frame(t: type) -> bool:
-    return t.__name__ in ("DataFrame", "Series") and t.__module__.partition(".")[0] == "pandas"
+    """Of pandas, or a class that is made from one (a GeoDataFrame)."""
+    return any(c.__name__ == "NDFrame" and c.__module__ == "pandas.core.generic" for c in t.__mro__)
 
 
 def is_array(t: type) -> bool:
@@ -313,6 +308,8 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._exception
     if is_frame(t):
         return NotebookPickler._frame
+    if "__wool_reduce__" in vars(t):  # what travels with calls, and is not to be stored
+        return lambda _, obj: obj.__wool_reduce__()
     if is_array(t):
         return lambda pickler, array: pickler._array(array)
     if t.__name__ == "NewType" and t.__module__ == "typing":
@@ -321,7 +318,25 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._memmap
     if t in _BY_TYPE:
         return _BY_TYPE[t]
+    if names := _sentinels(t):
+        return lambda _, obj: (
+            NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
+        )
     return NotebookPickler._delegating if hasattr(t, "__getattr__") and is_its_dict(t) else None
+
+
+def _sentinels(t: type) -> dict[int, tuple[Any, ...]]:
+    """Objects without content that a module keeps to be known by identity (`dataclasses.MISSING`): reductions by name."""
+    if t is object:
+        modules = [module for name, module in list(sys.modules.items()) if name != "__main__"]
+    elif t.__module__ not in ("__main__", "builtins") and t.__module__ in sys.modules and is_its_dict(t):
+        modules = [sys.modules[t.__module__]]
+    else:
+        return {}
+    named = (
+        (module, name, value) for module in modules for name, value in list(getattr(module, "__dict__", {}).items())
+    )
+    return {id(value): (getattr, (module, name)) for module, name, value in named if type(value) is t}
 
 
 _HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")

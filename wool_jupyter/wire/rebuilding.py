@@ -9,6 +9,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 NEW_OBJECT = getattr(copyreg, "__newobj__")  # noqa: B009 (mangled otherwise)
@@ -18,8 +19,13 @@ FunctionState = tuple[
 ]
 
 
+# Of a context whose notebook functions live apart from the process's `__main__` (`wire.homes`).
+namespace: ContextVar[dict[str, Any] | None] = ContextVar("namespace", default=None)
+
+
 def main_globals() -> dict[str, Any]:
-    return vars(sys.modules["__main__"])
+    own = namespace.get()
+    return vars(sys.modules["__main__"]) if own is None else own
 
 
 # marshal writes references by reference count, so equal code gives other bytes: those that arrived are kept for the way back.
@@ -90,6 +96,19 @@ def make_singledispatch(registry: dict[type, Callable[..., Any]], attributes: di
             made.register(cls, function)
     vars(made).update(attributes)
     return made
+
+
+DispatcherState = tuple[dict[type, Callable[..., Any]], dict[str, Any]]
+_DISPATCHERS_OWN = ("register", "dispatch", "registry", "_clear_cache")
+
+
+def is_dispatcher(f: types.FunctionType) -> bool:
+    """Made by `functools.singledispatch`."""
+    return f.__globals__ is vars(functools) and isinstance(getattr(f, "registry", None), types.MappingProxyType)
+
+
+def dispatcher_state(f: Any) -> DispatcherState:
+    return dict(f.registry), {name: value for name, value in vars(f).items() if name not in _DISPATCHERS_OWN}
 
 
 def make_cached_property(function: Callable[[Any], Any], name: str | None) -> Any:

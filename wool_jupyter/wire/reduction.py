@@ -2,7 +2,7 @@
 
 import copyreg
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from wool_jupyter.wire import pickling, rebuilding
@@ -77,8 +77,16 @@ def refill(obj: Any, new: Reduction) -> None:
         return
     if new.state is not None:
         set_state(obj, new)
-    elif hasattr(obj, "__dict__"):
+    elif new.maker is rebuilding.NEW_OBJECT:
+        _keep_slots(obj, ())
+    if new.state is None and hasattr(obj, "__dict__"):
         vars(obj).clear()
+
+
+def _keep_slots(obj: Any, named: Collection[str]) -> None:
+    for name in copyreg._slotnames(type(obj)):  # type: ignore[attr-defined]
+        if name not in named and hasattr(obj, name):
+            delattr(obj, name)
 
 
 def _is_array(obj: Any) -> bool:
@@ -115,6 +123,8 @@ def set_state(obj: Any, new: Reduction) -> None:
         of_dict, of_slots = new.state if isinstance(new.state, tuple) and len(new.state) == 2 else (new.state, None)
         if of_dict:
             vars(obj).update(of_dict)
+        if new.maker is rebuilding.NEW_OBJECT:
+            _keep_slots(obj, of_slots or {})
         for name, value in (of_slots or {}).items():
             setattr(obj, name, value)
     except BaseException:

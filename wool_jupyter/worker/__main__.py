@@ -1,7 +1,8 @@
 """A worker process: `python -P -m wool_jupyter.worker UID DIRECTORY NURSERY_PID`, with the ready pipe on descriptor 3.
 
-side thread   the gRPC loop: no user code
-main thread   bodies, one at a time
+side thread      the gRPC loop: no user code
+another          the loop of async routines, many at a time
+main thread      blocking bodies, one at a time
 """
 
 import asyncio
@@ -12,60 +13,68 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from wool_jupyter import host
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
+from wool_jupyter.worker.call_routine import call_routine
 from wool_jupyter.worker.cell.routine import cell_routine
 from wool_jupyter.worker.cell.runner import CellRunner
 from wool_jupyter.worker.lanes import MainLane
+from wool_jupyter.worker.pinned_loop import PinnedLoop
+from wool_jupyter.worker.routine_lane import RoutineLane
 from wool_jupyter.worker.service import WorkerService
 
 _READY_FD = 3
 
 
-class RpcLoop(asyncio.SelectorEventLoop):
-    """Pins what `nest_asyncio.apply()` in a cell would replace on the base class, under a loop that runs."""
-
-    _run_once = asyncio.SelectorEventLoop._run_once  # type: ignore[attr-defined]
-    run_forever = asyncio.SelectorEventLoop.run_forever
-    run_until_complete = asyncio.SelectorEventLoop.run_until_complete
-    _check_running = asyncio.SelectorEventLoop._check_running  # type: ignore[attr-defined]
-
-
-_Task = asyncio.Task
-
-
-async def _serve(lane: MainLane, runner: CellRunner, directory: str, uid: str) -> None:
-    service = WorkerService({"cell": cell_routine(lane, runner)}, token=read_token(directory))
+async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, directory: str, uid: str) -> None:
+    """Until a client stops the worker, or the nursery ends this process."""
+    runner.gate.watch(asyncio.get_running_loop())
+    handlers = {"cell": cell_routine(lane, runner), "call": call_routine(routines)}
+    service = WorkerService(handlers, token=read_token(directory))
     address = f"unix:{layout.socket(Path(directory), uid)}"
     await service.start(address)
     report = {"address": address, "pid": os.getpid()}
     with os.fdopen(_READY_FD, "w", encoding="utf-8") as ready:
         ready.write(json.dumps(report) + "\n")
-    await asyncio.get_running_loop().create_future()  # until the nursery ends this process
+    await service.stopped()
+    await service.close()
 
 
-def _side_thread(lane: MainLane, runner: CellRunner, directory: str, uid: str) -> None:
-    loop = RpcLoop()
-    loop.set_task_factory(lambda loop, coroutine, **options: _Task(coroutine, loop=loop, **options))
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_until_complete(_serve(lane, runner, directory, uid))
-    except BaseException:  # noqa: BLE001 (said in the log before the process ends)
-        traceback.print_exc(file=sys.__stderr__)
-    finally:  # a cell may have broken even what prints
-        lane.close()  # it could not serve: the main thread must not wait for ever
+class _SideThread(threading.Thread):
+    """Serves; when it can't any more, the main thread must not wait for ever."""
+
+    def __init__(self, lane: MainLane, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        super().__init__(name="wool-rpc", daemon=True)
+        self._lane = lane
+        self._serve = serve
+        self.stopped = False
+
+    def run(self) -> None:
+        loop = PinnedLoop()
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(self._serve())
+            self.stopped = True
+        except BaseException:  # noqa: BLE001 (said in the log before the process ends)
+            traceback.print_exc(file=sys.__stderr__)
+        finally:  # a cell may have broken even what prints
+            self._lane.close()
 
 
 def main(uid: str, directory: str, nursery_pid: str) -> None:
     host.die_with_parent(int(nursery_pid))
     os.set_inheritable(_READY_FD, False)
-    # gRPC's threads and the side thread inherit a mask without SIGINT, which so reaches the main thread alone.
+    # gRPC's threads and the side threads inherit a mask without SIGINT, which so reaches the main thread alone.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    lane, runner = MainLane(), CellRunner()
-    thread = threading.Thread(target=_side_thread, args=(lane, runner, directory, uid), name="wool-rpc", daemon=True)
+    lane, routines, runner = MainLane(), RoutineLane(), CellRunner()
+    routines.start()
+    thread = _SideThread(lane, partial(_serve, lane, routines, runner, directory, uid))
     thread.start()
     faulthandler.enable(_crash_report(directory, uid))
     sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 (for the life of the process)
@@ -73,7 +82,8 @@ def main(uid: str, directory: str, nursery_pid: str) -> None:
     runner.install()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     lane.serve()
-    sys.exit("this worker can't serve")
+    routines.close()
+    sys.exit(0 if thread.stopped else "this worker can't serve")
 
 
 def _crash_report(directory: str, uid: str) -> int:

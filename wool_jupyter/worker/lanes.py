@@ -1,57 +1,100 @@
 """The worker's main thread, where blocking bodies run one at a time."""
 
 import asyncio
+import enum
 import gc
 import queue
+import signal
+import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 _IDLE_S = 0.05  # without a body before garbage is collected: a collection costs 50 ms with the usual libraries loaded
 
 
+class _Progress(enum.Enum):
+    QUEUED = enum.auto()
+    RUNNING = enum.auto()
+    OVER = enum.auto()
+
+
+class Job(Generic[T]):
+    """A body that waits for the main thread, or has it. `done` belongs to the loop that submitted it; to cancel that stops
+    nothing."""
+
+    def __init__(self, body: Callable[[], T]) -> None:
+        self.done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._body = body
+        self._progress = _Progress.QUEUED
+        self._lock = threading.Lock()  # between the end of this body and a signal that is meant for it
+
+    def run(self) -> None:
+        with self._lock:
+            if self._progress is _Progress.OVER:
+                return
+            self._progress = _Progress.RUNNING
+        try:
+            value, error = self._body(), None
+        except BaseException as caught:  # noqa: BLE001 (for the waiter, whatever its class)
+            value, error = None, caught
+        with self._lock:
+            self._progress = _Progress.OVER
+        self._loop.call_soon_threadsafe(_resolve, self.done, value, error)
+
+    def interrupt(self, thread: int | None) -> None:
+        """A SIGINT to the thread that runs it. One that waits never begins, and its `done` is cancelled."""
+        with self._lock:
+            if self._progress is _Progress.RUNNING and thread is not None:
+                signal.pthread_kill(thread, signal.SIGINT)
+            elif self._progress is _Progress.QUEUED:
+                self._progress = _Progress.OVER
+                self.done.cancel()
+
+
 class MainLane:
-    """`serve` runs on the main thread until `close`; `call` is awaited on a loop of another thread."""
+    """`serve` runs on the main thread until `close`; the rest is called on a loop of another thread."""
 
     def __init__(self) -> None:
-        self._bodies: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._thread: int | None = None
+
+    def submit(self, body: Callable[..., T], *args: Any) -> Job[T]:
+        job: Job[T] = Job(partial(body, *args))
+        self._jobs.put(job)
+        return job
 
     async def call(self, body: Callable[..., T], *args: Any) -> T:
         """Cancelling the caller does not stop a body that has begun."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-        self._bodies.put(partial(_settle, loop, done, partial(body, *args)))
-        return await done
+        return await self.submit(body, *args).done
+
+    def interrupt(self, job: Job[Any]) -> None:
+        """That body and no other. What a SIGINT does is up to the handler."""
+        job.interrupt(self._thread)
 
     def serve(self) -> None:
+        self._thread = threading.get_ident()
         gc.collect()
         gc.freeze()  # later collections look at the bodies' objects only
         collected = True
         while True:
             try:
-                body = self._bodies.get(timeout=None if collected else _IDLE_S)
+                job = self._jobs.get(timeout=None if collected else _IDLE_S)
             except queue.Empty:
                 gc.collect()
                 collected = True
                 continue
-            if body is None:
+            if job is None:
                 return
-            body()
-            del body
+            job.run()
+            del job
             collected = False
 
     def close(self) -> None:
-        self._bodies.put(None)
-
-
-def _settle(loop: asyncio.AbstractEventLoop, done: "asyncio.Future[Any]", body: Callable[[], Any]) -> None:
-    try:
-        value, error = body(), None
-    except BaseException as caught:  # noqa: BLE001 (for the waiter, whatever its class)
-        value, error = None, caught
-    loop.call_soon_threadsafe(_resolve, done, value, error)
+        self._jobs.put(None)
 
 
 def _resolve(done: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:

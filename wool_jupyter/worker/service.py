@@ -21,7 +21,10 @@ from wool_jupyter.wire.transport import (
     grpc,
     package_version,
 )
+from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.session import Routine, Session
+
+_LAST_WORDS_S = 0.5  # for what was said last to reach a client that keeps its stream
 
 
 class _Refusal(NamedTuple):
@@ -32,9 +35,13 @@ class _Refusal(NamedTuple):
 class WorkerService:
     """Serves on a Unix socket until `close`. A stream is a session; its end means that the client is gone."""
 
-    def __init__(self, routines: Mapping[str, Routine], *, token: str) -> None:
+    def __init__(self, routines: Mapping[str, Routine], *, token: str, admission: Admission | None = None) -> None:
         self._routines = routines
         self._token = token
+        self._admission = admission or Admission()
+        self._sessions: set[Session] = set()
+        self._tasks = OwnedTasks("service")
+        self._stopped = asyncio.Event()
         self._server = grpc.aio.server(options=OPTIONS)
         handler = grpc.stream_stream_rpc_method_handler(self._session)  # bytes both ways
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
@@ -45,17 +52,47 @@ class WorkerService:
         os.chmod(address.removeprefix("unix:"), 0o600)  # noqa: PTH101 (inline: nothing connects yet); the umask is the user's
         await self._server.start()
 
+    @property
+    def active(self) -> int:
+        """Calls under way, of all clients."""
+        return self._admission.active
+
+    def stop(self, timeout_s: float) -> "asyncio.Task[None]":
+        """Takes no more calls. Those that run are cancelled after `timeout_s`: 0 at once, negative never. Done when all have ended;
+        a later one may be in more of a hurry."""
+        self._admission.stop()
+        return self._tasks.start(self._drain(timeout_s), "stop")
+
+    async def _drain(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(None if timeout_s < 0 else timeout_s):
+                await self._admission.emptied()
+        except TimeoutError:
+            for session in self._sessions:
+                session.cancel()
+            await self._admission.emptied()
+        self._stopped.set()
+
+    async def stopped(self) -> None:
+        """Returns when `stop` has done its work: what is left is to `close`."""
+        await self._stopped.wait()
+
     async def close(self) -> None:
-        await self._server.stop(grace=None)
+        """Cancels what still runs."""
+        await self._server.stop(grace=_LAST_WORDS_S if self._stopped.is_set() else None)
+        await self._admission.emptied()
+        await self._tasks.close()
 
     async def _session(self, _requests: Any, context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
         refusal = self._refusal_of(dict(context.invocation_metadata() or ()))
         if refusal is not None:
             await context.abort(*refusal)
-        await context.send_initial_metadata(())  # lets the client in: it sends nothing before
+        # Lets the client in, which sends nothing before. It tells from the metadata that this is no refusal.
+        await context.send_initial_metadata(((PROTOCOL_KEY, PROTOCOL),))
         # A step that has its value at once takes two turns of the loop: its Ack waits for it.
         out, tasks = Outbox(turns=2), OwnedTasks("stream")
-        session = Session(self._routines, out.put)
+        session = Session(self._routines, out.put, admission=self._admission, control=self)
+        self._sessions.add(session)
         writer = tasks.start(_write(out, context), "writer")
         try:
             refusal = await _read(session, context)
@@ -68,6 +105,7 @@ class WorkerService:
             try:
                 await session.close()
             finally:
+                self._sessions.discard(session)
                 await tasks.close()
 
     def _refusal_of(self, metadata: Mapping[str, Any]) -> _Refusal | None:

@@ -4,56 +4,139 @@ import asyncio
 import enum
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
+from typing import NamedTuple, Protocol
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
-from wool_jupyter.errors import MessageTooLarge, in_words
+from wool_jupyter.errors import CallFailed, MessageTooLarge, in_words
 from wool_jupyter.wire import frames
+from wool_jupyter.worker.admission import Admission
 
-# A routine yields (value, whether it is the last one), and is sent the client's answers.
+
+class Flaw(NamedTuple):
+    """What is wrong with a call: it will not begin."""
+
+    reason: str
+    error: bytes = b""
+
+
+class Body(Protocol):
+    """What a routine makes of one task. Its coroutines are awaited on the session's loop, one at a time."""
+
+    async def begin(self) -> Flaw | None:
+        """Reads the task; nothing of it runs yet."""
+        ...
+
+    async def step(self, command: frames.Command) -> tuple[bytes, bool] | None:
+        """The next value and whether it is the last one; None at the end. What it raises is the routine's own fault: a body's
+        outcome is a value. Cancelling it cancels the body, and then it returns what the body made of that."""
+        ...
+
+    def interrupt(self) -> None:
+        """Interrupts the body if it runs."""
+        ...
+
+    async def close(self) -> None:
+        """Ends a body that waits, has not begun, or is over; returns when nothing of it runs any more."""
+        ...
+
+
+# A routine may also yield (value, whether it is the last one), and is sent the client's answers.
 Steps = AsyncGenerator[tuple[bytes, bool], bytes | None]
-Routine = Callable[[bytes], Steps]
+Routine = Callable[[bytes], Body | Steps]
+
+
+class _Stepped:
+    """A generator as a body. It can be cancelled, and takes no exception from the client."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._pending: asyncio.Task[object] | None = None
+
+    async def begin(self) -> None:
+        pass
+
+    async def step(self, command: frames.Command) -> tuple[bytes, bool] | None:
+        if isinstance(command, frames.Throw):
+            raise CallFailed("this routine takes no exceptions")
+        self._pending = asyncio.current_task()
+        try:
+            if isinstance(command, frames.Close):
+                await self._steps.aclose()
+                return None
+            return await self._steps.asend(command.value if isinstance(command, frames.Send) else None)
+        except StopAsyncIteration:
+            return None
+        finally:
+            self._pending = None
+
+    def interrupt(self) -> None:
+        if self._pending is not None:
+            self._pending.cancel()
+
+    async def close(self) -> None:
+        await self._steps.aclose()
 
 
 class _State(enum.Enum):
-    WAITING = enum.auto()  # for the client's next step
+    BEGINNING = enum.auto()  # its task is being looked at; what the client says meanwhile is held
+    WAITING = enum.auto()  # for the client's next command
     STEPPING = enum.auto()
     ENDED = enum.auto()
 
 
 class _Call:
-    def __init__(self, steps: Steps) -> None:
-        self.steps = steps
-        self.state = _State.WAITING
-        self.step: asyncio.Task[frames.Response] | None = None
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.state = _State.BEGINNING
+        self.task: asyncio.Task[frames.Response] | None = None  # that looks at its task, or steps
+        self.held: list[frames.Request] = []
+        self.last = False  # the command is the last one: whatever comes of it
+        self.entered = False
+
+
+class Control(Protocol):
+    """Of the worker, not of a call."""
+
+    def stop(self, timeout_s: float) -> "asyncio.Task[None]":
+        """Done when no call runs any more."""
+        ...
 
 
 class Session:
-    """Lives on one loop. `close` (the client is gone) cancels all its calls and waits for them.
+    """Lives on one loop. `close` (the client is gone) cancels all its calls and waits until they have ended.
 
     `send` raises `MessageTooLarge` for a response that it will not send.
     """
 
-    def __init__(self, routines: Mapping[str, Routine], send: Callable[[frames.Response], object]) -> None:
+    def __init__(
+        self,
+        routines: Mapping[str, Routine],
+        send: Callable[[frames.Response], object],
+        *,
+        admission: Admission | None = None,
+        control: Control | None = None,
+    ) -> None:
         self._routines = routines
         self._send = send
+        self._admission = admission or Admission()
+        self._control = control
         self._calls: dict[int, _Call] = {}
         self._tasks = OwnedTasks("session")
+        self._ends = OwnedTasks("session")  # never cancelled: what they release is released once
         self._closed = False
 
     def receive(self, frame: frames.Request) -> None:
-        if isinstance(frame, frames.Task):
-            self._accept(frame)
-            return
-        call = self._calls.get(frame.call)
-        if call is None:
-            return  # it has ended while the frame was under way
-        if isinstance(frame, frames.Cancel):
-            self._cancel(frame.call, call)
-        elif call.state is _State.WAITING:
-            call.state = _State.STEPPING
-            value = frame.value if isinstance(frame, frames.Send) else None
-            call.step = self._tasks.start(self._step(frame.call, call, value), f"call {frame.call}", awaited=True)
-            call.step.add_done_callback(partial(self._answer, frame.call, call))
+        match frame:
+            case frames.Task():
+                self._accept(frame)
+            case frames.Stop():
+                self._tasks.start(self._stop(frame), "stop")
+            case frames.Idle(number):
+                self._tell(frames.IdleFor(number, self._admission.idle_s))
+            case _ if (call := self._calls.get(frame.call)) is not None:
+                self._command(call, frame)
+            case _:
+                pass  # the call has ended while the frame was under way
 
     def _accept(self, task: frames.Task) -> None:
         routine = self._routines.get(task.routine)
@@ -62,15 +145,76 @@ class Session:
         elif task.call in self._calls:
             self._tell(frames.Nack(task.call, f"call {task.call} is under way already"))
         else:
-            self._calls[task.call] = _Call(routine(task.body))
-            self._tell(frames.Ack(task.call))
+            made = routine(task.body)
+            call = self._calls[task.call] = _Call(_Stepped(made) if isinstance(made, AsyncGenerator) else made)
+            call.task = self._tasks.start(self._begin(task, call), f"begin of call {task.call}", awaited=True)
+            call.task.add_done_callback(partial(self._begun, task.call, call))
+
+    async def _begin(self, task: frames.Task, call: _Call) -> frames.Response:
+        refusal = await self._admission.enter(task.routine)
+        if refusal is not None:
+            return frames.Refused(task.call, *refusal)
+        call.entered = True
+        try:
+            flaw = await call.body.begin()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 (for the client: it must not end the loop)
+            flaw = Flaw(in_words(error))
+        return frames.Ack(task.call) if flaw is None else frames.Nack(task.call, *flaw)
+
+    def _begun(self, number: int, call: _Call, task: "asyncio.Task[frames.Response]") -> None:
+        """As `_answer`."""
+        cancelled = task.cancelled() or any(isinstance(frame, frames.Cancel) for frame in call.held)
+        response = frames.Refused(number, "cancelled", True) if cancelled else task.result()
+        if not (self._tell(response) and isinstance(response, frames.Ack)) or self._closed:
+            self._end(number, call)
+            return
+        call.state = _State.WAITING
+        for frame in call.held:
+            self.receive(frame)
+
+    def _command(self, call: _Call, frame: frames.Request) -> None:
+        match call.state, frame:
+            case _State.BEGINNING, _:
+                call.held.append(frame)
+                if isinstance(frame, frames.Cancel):
+                    self._cancel(frame.call, call)
+            case _, frames.Cancel(number):
+                self._cancel(number, call)
+            case _, frames.Interrupt():
+                call.body.interrupt()
+            case _State.WAITING, frames.Next() | frames.Send() | frames.Throw() | frames.Close():
+                call.state = _State.STEPPING
+                call.last = isinstance(frame, frames.Close)
+                call.task = self._tasks.start(self._step(call, frame), f"call {frame.call}", awaited=True)
+                call.task.add_done_callback(partial(self._answer, frame.call, call))
 
     def _cancel(self, number: int, call: _Call) -> None:
-        if call.state is _State.STEPPING and call.step is not None:
-            call.step.cancel()  # the pending step answers
-        elif call.state is _State.WAITING:
+        if call.state is _State.WAITING:
             self._end(number, call)
             self._tell(frames.Returned(number))
+        elif call.task is not None:
+            call.task.cancel()  # the pending command answers
+
+    async def _step(self, call: _Call, command: frames.Command) -> frames.Response:
+        number = command.call
+        try:
+            made = await call.body.step(command)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 (for the client: it must not end the loop)
+            return frames.Failed(number, in_words(error))
+        return frames.Returned(number) if made is None else frames.Yielded(number, *made)
+
+    def _answer(self, number: int, call: _Call, step: "asyncio.Task[frames.Response]") -> None:
+        """A callback of the step, not its last lines: a step that is cancelled before it begins runs none."""
+        response = frames.Failed(number, "cancelled") if step.cancelled() else step.result()
+        goes_on = isinstance(response, frames.Yielded) and not response.last and not call.last
+        if self._tell(response) and goes_on and not self._closed:
+            call.state = _State.WAITING
+        else:
+            self._end(number, call)
 
     def _tell(self, response: frames.Response) -> bool:
         try:
@@ -80,33 +224,32 @@ class Session:
             return False
         return True
 
-    async def _step(self, number: int, call: _Call, value: bytes | None) -> frames.Response:
-        try:
-            yielded, last = await call.steps.asend(value)
-        except StopAsyncIteration:
-            return frames.Returned(number)
-        except Exception as error:  # noqa: BLE001 (data for the client)
-            return frames.Failed(number, in_words(error))
-        return frames.Yielded(number, yielded, last)
-
-    def _answer(self, number: int, call: _Call, step: "asyncio.Task[frames.Response]") -> None:
-        """A callback of the step, not its last lines: a step that is cancelled before it begins runs none."""
-        response = frames.Failed(number, "cancelled") if step.cancelled() else step.result()
-        if self._tell(response) and isinstance(response, frames.Yielded) and not response.last:
-            call.state = _State.WAITING
-        else:
-            self._end(number, call)
-
     def _end(self, number: int, call: _Call) -> None:
         call.state = _State.ENDED
         self._calls.pop(number, None)
-        if not self._closed:
-            self._tasks.start(call.steps.aclose(), f"end of call {number}")
+        self._ends.start(self._ended(call), f"end of call {number}")
+
+    async def _ended(self, call: _Call) -> None:
+        try:
+            await call.body.close()
+        finally:
+            if call.entered:
+                self._admission.leave()
+
+    async def _stop(self, stop: frames.Stop) -> None:
+        if self._control is not None:
+            await asyncio.wait({self._control.stop(stop.timeout_s)})
+            self._tell(frames.Stopped(stop.call))
+
+    def cancel(self) -> None:
+        """All calls, as the client would."""
+        for number, call in list(self._calls.items()):
+            self._cancel(number, call)
 
     async def close(self) -> None:
         self._closed = True
-        steps = [call.steps for call in self._calls.values()]
-        await self._tasks.close()
-        for outcome in await asyncio.gather(*(each.aclose() for each in steps), return_exceptions=True):
-            if isinstance(outcome, Exception):
-                raise outcome
+        for number, call in list(self._calls.items()):
+            if call.state is _State.WAITING:
+                self._end(number, call)
+        await self._tasks.close()  # cancels the others, once
+        await self._ends.wait()

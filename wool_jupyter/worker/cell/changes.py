@@ -64,7 +64,7 @@ class Arrival:
         position = {id(o): n for n, o in self._objects.items()}
         self._ends = [position[id(root)] for root in self._roots]
         loaded = [o for o in self._objects.values() if isinstance(o, type) and o.__module__ == "__main__"]
-        self._classes = {cls: classes.attributes_of(cls) for cls in loaded}
+        self._classes = {cls: classes.parts_of(cls) for cls in loaded}
         self._digests = [xxhash.xxh3_128_digest(b) for b in self._buffers]
         self._by_address = {(_address(b), b.nbytes): d for b, d in zip(self._buffers, self._digests, strict=True)}
         self._before = self._baseline(sets=bool(met & {set, frozenset}))
@@ -149,9 +149,10 @@ class Arrival:
                 or (kind == "array" and self._is_untouched(obj))
             ):
                 continue
-            numbers, bodies = found.setdefault(kind, ([], []))
+            key = patching.key_of(kind, obj)
+            numbers, bodies = found.setdefault(key, ([], []))
             numbers.append(n)
-            bodies.append(patching.CONTENT[kind](obj))
+            bodies.append(patching.CONTENT[key[0]](obj))
         return found
 
     @functools.cached_property
@@ -164,14 +165,14 @@ class Arrival:
         return parts
 
     def _is_untouched(self, array: Any) -> bool:
-        if array.dtype.hasobject or not (array.flags.c_contiguous or array.flags.f_contiguous):
+        flags = array.flags
+        if array.dtype.hasobject or not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
             return False
         before = self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
         return before is not None and before == xxhash.xxh3_128_digest(array.reshape(-1, order="A").view("u1"))
 
-    def class_changes(self) -> list[tuple[str, dict[str, Any], list[str]]]:
-        found = ((cls, *classes.differences(cls, before)) for cls, before in self._classes.items())
-        return [(classes.class_id(cls), rebound, deleted) for cls, rebound, deleted in found if rebound or deleted]
+    def class_changes(self) -> list[classes.Change]:
+        return [change for cls, before in self._classes.items() for change in classes.changes(cls, before)]
 
     @property
     def class_ids(self) -> set[str]:
@@ -219,7 +220,9 @@ class _Repickler:
 
 def _is_ours(obj: Any) -> bool:
     """A function with other globals is cloudpickle's copy, not the kernel's object."""
-    return not isinstance(obj, types.FunctionType) or obj.__globals__ is rebuilding.main_globals()
+    if not isinstance(obj, types.FunctionType):
+        return True
+    return obj.__globals__ is rebuilding.main_globals() or rebuilding.is_dispatcher(obj)
 
 
 def _drop_temporaries(objects: dict[int, Any]) -> None:

@@ -1,19 +1,21 @@
 """Interrupts that hit a cell, and only where an exception is safe.
 
 SIGINT comes from the process that owns the worker. Inside a *region* (user code, loading its inputs) the handler raises
-KeyboardInterrupt; between regions of a running cell it leaves a mark that the next region picks up; with no cell running it does
-nothing.
+KeyboardInterrupt; between regions of a running cell, and while its inputs import a module, it leaves a mark that the next region
+picks up; with no cell running it does nothing.
 """
 
+import asyncio
 import signal
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 class Gate:
-    """Main thread only."""
+    """Main thread only, but for `watch`."""
 
     def __init__(self, seen: Callable[[bool], object] = lambda _: None) -> None:
         """`seen` is told of each signal that comes while a cell runs, in its handler, and whether the cell has it."""
@@ -21,17 +23,36 @@ class Gate:
         self._open = False
         self.pending = False  # came where no exception is safe; the next region has it
         self._depth = 0
+        self._loading = False
+        self._waker: socket.socket | None = None  # gets a byte for each signal
         self._cancel: Callable[[], object] | None = None
         self.cancelled = False  # the cell's task was cancelled: its CancelledError is a KeyboardInterrupt
 
     def install(self) -> None:
         signal.signal(signal.SIGINT, self._on_sigint)
+        if self._waker is not None:
+            signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Called once, on the thread of `loop`. It sees, from the next `open` on, the signals that go to a handler of the cell's
+        own, such as a training loop's that saves and stops: what that makes of them is its business."""
+        wakes, waker = socket.socketpair()
+        wakes.setblocking(False)
+        waker.setblocking(False)
+        loop.add_reader(wakes, self._look, wakes)
+        self._waker = waker
+
+    def _look(self, wakes: socket.socket) -> None:
+        came = signal.SIGINT in wakes.recv(1 << 12)
+        if came and self._open and signal.getsignal(signal.SIGINT) != self._on_sigint:
+            self._seen(True)
 
     def open(self) -> None:
         """A handler or a mask of a cell lasts as long as the cell, as in a kernel."""
         self.install()
         self.pending = self.cancelled = False
+        self._loading = False
         self._depth = 0  # an interrupt may have hit `region` between its first two lines
         self._open = True
 
@@ -50,6 +71,14 @@ class Gate:
         finally:
             self._depth -= 1
 
+    def loading(self, function: Callable[..., T], *args: Any) -> T:
+        """A region in which an import is finished first: half a module would stay for every later cell."""
+        self._loading = True
+        try:
+            return self.region(function, *args)
+        finally:
+            self._loading = False
+
     def waits_in(self, cancel: Callable[[], object] | None) -> None:
         """How to interrupt a region that waits in an event loop; None: none does."""
         self._cancel = cancel
@@ -57,8 +86,9 @@ class Gate:
     def _on_sigint(self, _signum: int, frame: Any) -> None:
         if not self._open:
             return
-        self._seen(self._depth > 0)
-        if self._depth == 0:
+        safe = self._depth > 0 and not (self._loading and _imports(frame))
+        self._seen(safe)
+        if not safe:
             self.pending = True
         elif self._cancel is not None and not self.cancelled and not _in_cell(frame):
             self.cancelled = True
@@ -67,10 +97,16 @@ class Gate:
             raise KeyboardInterrupt
 
 
-def _in_cell(frame: Any) -> bool:
-    """Up to the region: above it stands the worker's own entry point, which has that name, too."""
+def _inside(frame: Any) -> Iterator[Any]:
+    """The frames of the region that was interrupted. Above it stands the worker's own entry point, a `__main__`, too."""
     while frame is not None and frame.f_code is not Gate.region.__code__:
-        if frame.f_globals.get("__name__") == "__main__":
-            return True
+        yield frame
         frame = frame.f_back
-    return False
+
+
+def _in_cell(frame: Any) -> bool:
+    return any(inner.f_globals.get("__name__") == "__main__" for inner in _inside(frame))
+
+
+def _imports(frame: Any) -> bool:
+    return any(inner.f_code.co_filename == "<frozen importlib._bootstrap>" for inner in _inside(frame))

@@ -4,7 +4,7 @@ A part is one `dump`, so that a failing one is known by name. What can't travel 
 """
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ class Reply:
     stream: bytes
     buffers: list[memoryview]
     deleted: list[str]
+    missing: list[str]  # of the results asked for
     kept: dict[str, Stays]  # by name; "" is the last value
 
 
@@ -108,20 +109,26 @@ def pack(
     value: Any,
     error: BaseException | None,
     budget_bytes: int | None = None,
+    results: tuple[str, ...] | None = None,
 ) -> Reply:
-    """`before`: the namespace when the body began. On the main thread; afterwards the cell's objects may go."""
+    """`before`: the namespace when the body began. `results` is None, or the only names that are to travel; if one of them is not
+    there, all that the cell bound does. On the main thread; afterwards the cell's objects may go."""
     bound = {n: v for n, v in namespace.items() if n not in _NOT_BOUND and (n not in before or before[n] is not v)}
     deleted = [n for n in before if n not in namespace and n not in _NOT_BOUND]
+    asked_for = {n: namespace[n] for n in results or () if n in namespace}
+    missing = [n for n in results or () if n not in namespace]
+    if results is not None:
+        bound, deleted = (bound | asked_for, deleted) if missing else (asked_for, [])
     changed, stuck = arrival.changed()
     kept = {name: Stays(arrival.values[name]) for name in stuck if name not in bound}
     parts = _Parts(arrival, changed, bound, value=value, error=error)
     while True:
         try:
-            stream, out_of_band = _dump(parts, arrival, budget_bytes=budget_bytes)
+            stream, out_of_band = _dump(parts, arrival, budget_bytes=budget_bytes, at_any_size=asked_for)
         except _PartFailed as failed:  # the memo is spoiled: begin again without it
             kept |= {name: Stays(obj, failed.size_bytes) for name, obj in parts.without(failed).items()}
         else:
-            return Reply(stream, out_of_band, deleted, kept)
+            return Reply(stream, out_of_band, deleted, missing, kept)
 
 
 _ALWAYS_BYTES = 64 << 20  # below this the free memory is not looked up: that takes 0.2 ms
@@ -136,15 +143,20 @@ def _is_over(size: int, budget_bytes: int | None) -> bool:
     return available is not None and size > available // 4  # room for the kernel's copy, and to work with it
 
 
-def _dump(parts: _Parts, arrival: Arrival, *, budget_bytes: int | None) -> tuple[bytes, list[memoryview]]:
-    pickler, stream, out_of_band = _dump_with(parts, arrival, budget_bytes=budget_bytes)
+def _dump(
+    parts: _Parts, arrival: Arrival, *, budget_bytes: int | None, at_any_size: Container[str]
+) -> tuple[bytes, list[memoryview]]:
+    def dump(bases: views.Bases | None) -> tuple[pickling.ReturnPickler, bytes, list[memoryview]]:
+        return _dump_with(parts, arrival, bases=bases, budget_bytes=budget_bytes, at_any_size=at_any_size)
+
+    pickler, stream, out_of_band = dump(None)
     if bases := views.overlapping(pickler.arrays):
-        _, stream, out_of_band = _dump_with(parts, arrival, budget_bytes=budget_bytes, bases=bases)
+        _, stream, out_of_band = dump(bases)
     return stream, out_of_band
 
 
 def _dump_with(
-    parts: _Parts, arrival: Arrival, *, budget_bytes: int | None, bases: views.Bases | None = None
+    parts: _Parts, arrival: Arrival, *, bases: views.Bases | None, budget_bytes: int | None, at_any_size: Container[str]
 ) -> tuple[pickling.ReturnPickler, bytes, list[memoryview]]:
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
     pickler = pickling.ReturnPickler(
@@ -164,6 +176,7 @@ def _dump_with(
             except Exception as error:
                 raise _PartFailed(key, error) from error
             size = file.tell() + out_of_band.nbytes - before
-            if key[0] in ("name", "value") and _is_over(size, budget_bytes):
+            kind, name = key
+            if kind in ("name", "value") and name not in at_any_size and _is_over(size, budget_bytes):
                 raise _PartFailed(key, size_bytes=size)
     return pickler, file.getvalue(), out_of_band.buffers

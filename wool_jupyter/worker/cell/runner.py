@@ -30,7 +30,7 @@ class CellRunner:
         self._modules = LocalModules()
         self._answers: queue.SimpleQueue[cells.Answer] = queue.SimpleQueue()
         self._places: tuple[str, ...] = ()
-        self._ambient: ambient.State | None = None  # as it was after the last cell
+        self._ambient: ambient.State | None = None  # as it was after the last cell, and when the body of this one began
 
     def install(self) -> None:
         """Take over the process's streams and SIGINT."""
@@ -65,7 +65,7 @@ class CellRunner:
         self._shell.enter(request, module)
         changes.register_sources(pickle.loads(request.names.sources), self._shell.compile._filename_map)
         try:
-            arrival = self.gate.region(self._arrive, request)
+            arrival = self.gate.loading(self._arrive, request)
         except (CannotLoad, OSError) as error:
             return cells.Refused(self._lengths(spool), str(error), getattr(error, "name", ""))
         except KeyboardInterrupt as error:
@@ -86,6 +86,7 @@ class CellRunner:
         with pickling.unhindered():
             arrival = changes.Arrival(request.names)
         ambient.follow(request.ambient, before, process=False)
+        self._ambient = ambient.here()
         return arrival
 
     def _outcome(
@@ -99,16 +100,27 @@ class CellRunner:
     ) -> cells.Outcome:
         self._modules.cell_ended()
         reply = outcome.pack(
-            arrival, self._shell.user_ns, before, value=end.value, error=end.error, budget_bytes=request.budget_bytes
+            arrival,
+            self._shell.user_ns,
+            before,
+            value=end.value,
+            error=end.error,
+            budget_bytes=request.budget_bytes,
+            results=request.results,
         )
         bundle = self._pack(self._shell.display_formatter.format(end.value), spool) if "" in reply.kept else None
-        self._ambient = ambient.here()
+        began, self._ambient = self._ambient or {}, ambient.here()
+        # What loading has changed is not the cell's doing (an import that sets a variable, adds filters, draws random numbers).
+        changed, were = ambient.differences(began, self._ambient)
         return cells.Outcome(
             at=self._lengths(spool),
             reply=buffers.pack(reply.stream, reply.buffers, places=request.places, name="reply"),
             deleted=tuple(reply.deleted),
+            missing=tuple(reply.missing),
             kept=tuple(_keep(name, stays) for name, stays in reply.kept.items()),
-            ambient=self._ambient,
+            ambient=changed,
+            ambient_before=were,
+            compiler_flags=self._shell.compile.flags,
             payload=pickle.dumps(end.payload),
             error="" if end.error is None else in_words(end.error),
             goes_on=spool.has_threads() or host.has_children(),

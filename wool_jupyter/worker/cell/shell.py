@@ -160,7 +160,7 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
         self.ns_table = {"user_global": self.user_ns, "user_local": self.user_ns, "builtin": vars(builtins)}
         self.init_user_ns()
         self.execution_count = request.number
-        self.compile.reset_compiler_flags()  # __future__ imports end with the cell
+        self.compile.flags = request.compiler_flags
         self.compile.request = request
         builtins.input, getpass.getpass = self.raw_input, self.getpass
 

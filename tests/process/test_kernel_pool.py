@@ -15,12 +15,14 @@ import pytest
 
 from tests.support import loops
 from tests.support.loops import settle, until
-from tests.support.pools import lives, pool_processes
+from tests.support.pools import lives, names_in, pool_processes
 from tests.support.requests import cell_request
 from wool_jupyter import host
-from wool_jupyter.discovery.root import kernel_namespace, new_pool_directory
+from wool_jupyter.discovery.root import kernel_namespace
+from wool_jupyter.dispatch import channels
 from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WoolError, WorkerDied
-from wool_jupyter.pool.worker_pool import WorkerPool
+from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
@@ -116,7 +118,7 @@ class Bench:
 
     async def gone(self, *pids):
         """Until that is known: a call that comes earlier may be sent to one of them, and dies."""
-        await until(lambda: not set(pids) & {worker.pid for worker in self.pool.snapshot()})
+        await until(lambda: not set(pids) & {worker.pid for worker in self.pool.crew.snapshot()})
 
     async def end(self, held, order="pass"):
         for name, _ in held:
@@ -129,12 +131,12 @@ class Bench:
         asked = dict(self.begin() for _ in range(workers + 1))
         names = set(asked)
         await until(lambda: len(names & stage.inside) >= workers)
-        await until(lambda: pool.starting == 0)
+        await until(lambda: pool.crew.starting == 0)
         await settle()
-        assert (pool.size, sum(worker.busy for worker in pool.snapshot())) == (workers, workers)
+        assert (pool.crew.size, sum(worker.busy for worker in pool.crew.snapshot())) == (workers, workers)
         assert sum(asking.done() for asking in asked.values()) == workers
         assert len(names & stage.inside) == workers
-        assert len({worker.pid for worker in pool.snapshot()}) == workers
+        assert len({worker.pid for worker in pool.crew.snapshot()}) == workers
         (waits,) = names - stage.inside
         for name in names - {waits}:
             stage.order(name)
@@ -143,7 +145,7 @@ class Bench:
         stage.order(waits)
         assert await finish(await asked[waits])
         assert {name: stage.begun.count(name) for name in names} == dict.fromkeys(names, 1)
-        assert not any(worker.busy for worker in pool.snapshot())
+        assert not any(worker.busy for worker in pool.crew.snapshot())
 
 
 async def to_end(call):
@@ -177,23 +179,24 @@ async def obituary(call):
 async def pool_of(workers=None, *, environment=os.environ, **settings):
     """Whatever a test does to it, it leaves no process and no file."""
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
-        directory = new_pool_directory(Path(top), kernel_namespace("/run/kernel.json"))
+        home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
         stage = Stage(f"{top}/stage")
         server = await asyncio.start_unix_server(stage.serve, stage.address)
-        pool = await WorkerPool.start(
-            PoolSettings(workers=workers, **settings), directories=[directory], environment=environment, version="x"
+        pool = await KernelPool.start(
+            home, PoolSettings(workers=workers, **settings), environment=environment, version="x"
         )
         processes = pool_processes(os.getpid())
         try:
-            yield Bench(pool, directory, stage)
+            yield Bench(pool, home.directory, stage)
         finally:
             with suppress(psutil.NoSuchProcess):
                 processes += pool_processes(os.getpid())
             await pool.stop()
+            await home.leave()
             server.close()
             await until(lambda: not any(map(lives, processes)))
             await until(lambda: not stage.inside)
-            assert not directory.exists()
+            assert names_in(top) == ["stage"]
 
 
 def kill(*pids):
@@ -209,8 +212,8 @@ def kill(*pids):
 def test_a_fixed_number_of_workers_runs_that_many_calls_side_by_side(workers):
     async def main():
         async with pool_of(workers) as bench:
-            assert bench.pool.size == workers
-            assert len(bench.pool.snapshot()) >= 1
+            assert bench.pool.crew.size == workers
+            assert len(bench.pool.crew.snapshot()) >= 1
             await bench.fits(workers)
 
     run(main())
@@ -221,10 +224,10 @@ def test_work_that_waits_grows_the_pool_up_to_the_usable_cpus(monkeypatch):
 
     async def main():
         async with pool_of() as bench:
-            assert bench.pool.size == 2  # one and a spare
-            await until(lambda: len(bench.pool.snapshot()) == 2)
+            assert bench.pool.crew.size == 2  # one and a spare
+            await until(lambda: len(bench.pool.crew.snapshot()) == 2)
             held = await bench.inside_all(2)
-            assert bench.pool.size == 2
+            assert bench.pool.crew.size == 2
             third, asking = bench.begin()
             await until(lambda: third in bench.stage.inside)
             await bench.end([*held, (third, await asking)])
@@ -238,7 +241,7 @@ def test_with_one_usable_cpu_there_is_no_spare(monkeypatch):
 
     async def main():
         async with pool_of() as bench:
-            assert bench.pool.size == 1
+            assert bench.pool.crew.size == 1
             await bench.fits(1)
 
     run(main())
@@ -251,13 +254,13 @@ def test_grow_adds_workers_and_never_takes_any(monkeypatch):
         async with pool_of(1) as bench:
             held = await bench.inside()
             waiting, asking = bench.begin()
-            await bench.pool.grow(3)
-            assert bench.pool.size == 3
+            await bench.pool.crew.grow(3)
+            assert bench.pool.crew.size == 3
             await until(lambda: waiting in bench.stage.inside)  # it was in the line before they were
             await bench.end([held, (waiting, await asking)])
             for fewer in (3, 1, 0):
-                await bench.pool.grow(fewer)
-                assert bench.pool.size == 3
+                await bench.pool.crew.grow(fewer)
+                assert bench.pool.crew.size == 3
             await bench.fits(3)
 
     run(main())
@@ -266,7 +269,7 @@ def test_grow_adds_workers_and_never_takes_any(monkeypatch):
 def test_calls_in_a_row_stay_on_one_worker():
     async def main():
         async with pool_of(2) as bench:
-            await until(lambda: len(bench.pool.snapshot()) == 2)
+            await until(lambda: len(bench.pool.crew.snapshot()) == 2)
             assert len({await bench.works() for _ in range(5)}) == 1
 
     run(main())
@@ -327,7 +330,7 @@ async def is_killed_between_its_last_value_and_the_close(bench, workers):
 async def is_killed_as_it_is_asked(bench, workers):
     """Nobody knows yet, or it is known and the worker not yet gone: the call dies with it or goes to another."""
     pids = (await bench.warm(workers)).values()
-    await until(lambda: len(bench.pool.snapshot()) == workers)
+    await until(lambda: len(bench.pool.crew.snapshot()) == workers)
     asked = [bench.begin() for _ in range(2 * workers)]
     kill(*pids)
     for name, asking in asked:
@@ -384,7 +387,7 @@ def test_a_worker_that_dies_is_replaced_at_once_if_it_was_used():
             before = await bench.works()
             kill(before)
             await bench.gone(before)
-            await until(lambda: len(bench.pool.snapshot()) == 1)  # nobody asks for it
+            await until(lambda: len(bench.pool.crew.snapshot()) == 1)  # nobody asks for it
             assert await bench.works() != before
 
     run(main())
@@ -393,13 +396,13 @@ def test_a_worker_that_dies_is_replaced_at_once_if_it_was_used():
 def test_a_worker_that_dies_unused_is_replaced_when_work_waits():
     async def main():
         async with pool_of(2) as bench:
-            await until(lambda: len(bench.pool.snapshot()) == 2)
-            kill(*(worker.pid for worker in bench.pool.snapshot()))
-            await until(lambda: not bench.pool.snapshot())
+            await until(lambda: len(bench.pool.crew.snapshot()) == 2)
+            kill(*(worker.pid for worker in bench.pool.crew.snapshot()))
+            await until(lambda: not bench.pool.crew.snapshot())
             await settle()
-            assert bench.pool.size == 0
+            assert bench.pool.crew.size == 0
             await bench.works()
-            assert bench.pool.size == 1
+            assert bench.pool.crew.size == 1
             await bench.fits(2)
 
     run(main())
@@ -429,23 +432,25 @@ def test_a_fixed_number_stays_when_the_next_call_comes_with_the_death():
                 await bench.end([held], "os._exit(3)")
                 name, asking = bench.begin()
                 await until(lambda name=name: name in bench.stage.inside)
-                await until(lambda: bench.pool.starting == 0)
-                assert bench.pool.size == 1
+                await until(lambda: bench.pool.crew.starting == 0)
+                assert bench.pool.crew.size == 1
                 await bench.end([(name, await asking)])
 
     run(main())
 
 
-def test_a_worker_whose_connection_broke_is_ended_and_replaced():
+async def break_the_channel():
+    (channel,) = channels.of_this_loop()._open.values()
+    channel._stream.cancel()
+    await until(lambda: channel.broken)
+
+
+def test_a_worker_whose_channel_broke_while_it_was_idle_is_asked_over_a_new_one():
     async def main():
         async with pool_of(1) as bench:
             before = await bench.works()
-            (connection,) = bench.pool._proxy._connections.values()
-            connection._stream.cancel()
-            await until(lambda: connection.broken)
-            assert lives(psutil.Process(before))
-            assert await bench.works() != before
-            await until(lambda: not psutil.pid_exists(before))
+            await break_the_channel()
+            assert await bench.works() == before
             await bench.fits(1)
 
     run(main())
@@ -455,10 +460,10 @@ def test_a_call_on_a_connection_that_broke_ends_though_the_worker_lives():
     async def main():
         async with pool_of(1) as bench:
             name, call = await bench.inside()
-            (connection,) = bench.pool._proxy._connections.values()
-            connection._stream.cancel()
+            await break_the_channel()
             pid = bench.stage.pids[name]
             assert await obituary(call) == f"The worker (pid {pid}) was lost: it does not answer any more"
+            await until(lambda: not psutil.pid_exists(pid))  # its body still ran
             await bench.fits(1)
 
     run(main())
@@ -492,7 +497,7 @@ def test_two_calls_on_one_worker_cost_no_slot_when_it_dies_in_the_second():
             bench.stage.order(name)
             assert await finish(call)
             await until(lambda: other in bench.stage.inside)
-            assert call.worker.uid in [worker.uid for worker in bench.pool.snapshot() if worker.busy]
+            assert call.worker.uid in [worker.uid for worker in bench.pool.crew.snapshot() if worker.busy]
             kill(bench.stage.pids[other])
             assert await finish(second) is None
             await bench.fits(2)
@@ -511,7 +516,7 @@ def test_a_call_that_has_ended_holds_its_worker_until_it_is_closed():
             await to_end(first)
             other, second = await bench.inside()
             await first.close()
-            assert second.worker.uid in [worker.uid for worker in bench.pool.snapshot() if worker.busy]
+            assert second.worker.uid in [worker.uid for worker in bench.pool.crew.snapshot() if worker.busy]
             kill(bench.stage.pids[other])
             assert await finish(second) is None
             await bench.fits(2)
@@ -584,10 +589,10 @@ def test_kill_ends_a_worker_and_its_call():
     async def main():
         async with pool_of(1) as bench:
             name, call = await bench.inside()
-            await bench.pool.kill(call.worker.uid)
+            await bench.pool.crew.kill(call.worker.uid)
             assert f"(pid {bench.stage.pids[name]}) was killed by SIGKILL" in await obituary(call)
-            await bench.pool.kill(call.worker.uid)
-            await bench.pool.kill(UUID(int=1))
+            await bench.pool.crew.kill(call.worker.uid)
+            await bench.pool.crew.kill(UUID(int=1))
             await bench.fits(1)
 
     run(main())
@@ -597,12 +602,12 @@ def test_an_interrupt_ends_the_body_and_not_the_worker():
     async def main():
         async with pool_of(1) as bench:
             name, call = await bench.inside()
-            await bench.pool.interrupt(call.worker.uid)
+            await bench.pool.crew.interrupt(call.worker.uid)
             assert isinstance(await finish(call), cells.Outcome)
             assert await bench.works() == bench.stage.pids[name]
             kill(bench.stage.pids[name])
             await bench.gone(bench.stage.pids[name])
-            await bench.pool.interrupt(call.worker.uid)  # of one that is gone
+            await bench.pool.crew.interrupt(call.worker.uid)  # of one that is gone
             await bench.fits(1)
 
     run(main())
@@ -680,22 +685,22 @@ def test_a_nursery_that_is_killed_ends_all_calls_and_the_pool_is_lost():
             held = await bench.inside_all(2)
             waiting = [bench.begin()[1] for _ in range(3)]
             await settle()
-            assert not pool.lost
-            kill(pool._nursery.pid)
+            assert not pool.crew.lost
+            kill(pool.crew.nursery_pid)
             for name, call in held:
                 pid = bench.stage.pids[name]
                 ended = f"The worker (pid {pid}) ended with the process that looks after the workers"
                 assert await obituary(call) == ended
-            assert pool.lost
+            assert pool.crew.lost
             for asking in waiting:
                 with pytest.raises(StartFailed):
                     await asking
             for _ in range(3):
                 with pytest.raises(StartFailed):
                     await bench.run("pass")
-            assert (pool.size, pool.snapshot()) == (0, [])
-            await pool.interrupt(held[0][1].worker.uid)
-            await pool.kill(held[0][1].worker.uid)
+            assert (pool.crew.size, pool.crew.snapshot()) == (0, [])
+            await pool.crew.interrupt(held[0][1].worker.uid)
+            await pool.crew.kill(held[0][1].worker.uid)
 
     run(main())
 
@@ -706,12 +711,12 @@ def test_a_nursery_that_is_killed_while_nothing_runs():
     async def main():
         async with pool_of(2) as bench:
             await bench.warm(2)
-            kill(bench.pool._nursery.pid)
+            kill(bench.pool.crew.nursery_pid)
             asked = [bench.begin()[1] for _ in range(4)]
             for asking in asked:
                 with suppress(StartFailed):
                     assert await finish(await asking) is None
-            await until(lambda: bench.pool.lost)
+            await until(lambda: bench.pool.crew.lost)
             with pytest.raises(StartFailed):
                 await bench.run("pass")
 
@@ -722,14 +727,14 @@ def test_a_nursery_that_is_killed_while_workers_start():
     async def main():
         async with pool_of(1) as bench:
             held = await bench.inside()
-            await bench.pool.grow(3)
+            await bench.pool.crew.grow(3)
             _, asking = bench.begin()
             await settle()
-            kill(bench.pool._nursery.pid)
+            kill(bench.pool.crew.nursery_pid)
             assert await finish(held[1]) is None
             with pytest.raises(StartFailed):
                 await asking
-            await until(lambda: bench.pool.size == 0)
+            await until(lambda: bench.pool.crew.size == 0)
 
     run(main())
 
@@ -741,11 +746,11 @@ def test_stop_during_a_call_ends_it_and_those_that_wait():
             waiting = [bench.begin()[1] for _ in range(2)]
             await settle()
             processes = pool_processes(os.getpid())
-            assert len(processes) == 3
+            workers = [process for process in processes if process.pid != bench.pool.crew.nursery_pid]
+            assert len(workers) == 2
             ends = [asyncio.create_task(obituary(call)) for _, call in held]
             await bench.pool.stop()
-            assert not any(map(lives, processes))
-            assert not bench.directory.exists()
+            assert not any(map(lives, workers))
             for (name, _), end in zip(held, ends, strict=True):
                 said = await end
                 assert f"(pid {bench.stage.pids[name]})" in said
@@ -761,7 +766,7 @@ def test_stop_during_a_call_ends_it_and_those_that_wait():
 def test_stop_while_workers_start():
     async def main():
         async with pool_of(1) as bench:
-            await bench.pool.grow(4)
+            await bench.pool.crew.grow(4)
             await bench.pool.stop()
 
     run(main())
@@ -805,12 +810,11 @@ def test_a_pool_whose_workers_cannot_start_fails_and_leaves_nothing(spoiled):
 
     async def main():
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
-            directory = new_pool_directory(Path(top), kernel_namespace("/run/kernel.json"))
+            home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
             with pytest.raises(StartFailed, match=told):
-                await WorkerPool.start(
-                    PoolSettings(workers=2), directories=[directory], environment=environment, version="x"
-                )
-            assert not directory.exists()
+                await KernelPool.start(home, PoolSettings(workers=2), environment=environment, version="x")
+            await home.leave()
+            assert names_in(top) == []
             assert pool_processes(os.getpid()) == []
 
     run(main())
@@ -819,15 +823,14 @@ def test_a_pool_whose_workers_cannot_start_fails_and_leaves_nothing(spoiled):
 def test_a_start_that_is_cancelled_leaves_nothing():
     async def main():
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
-            directory = new_pool_directory(Path(top), kernel_namespace("/run/kernel.json"))
-            starting = asyncio.create_task(
-                WorkerPool.start(PoolSettings(), directories=[directory], environment=os.environ, version="x")
-            )
+            home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
+            starting = asyncio.create_task(KernelPool.start(home, PoolSettings(), environment=os.environ, version="x"))
             await until(lambda: len(pool_processes(os.getpid())) > 1)
             starting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await starting
-            assert not directory.exists()
+            await home.leave()
+            assert names_in(top) == []
             assert pool_processes(os.getpid()) == []
 
     run(main())
@@ -848,8 +851,8 @@ def test_a_call_fails_when_the_last_worker_cannot_be_replaced_and_the_pool_recov
                     await asking
             with pytest.raises(StartFailed, match="no msgspec today"):
                 await bench.run("pass")
-            assert bench.pool.size == 0
-            assert not bench.pool.lost
+            assert bench.pool.crew.size == 0
+            assert not bench.pool.crew.lost
             (tmp_path / "msgspec.py").unlink()
             await bench.fits(1)
 
@@ -865,7 +868,7 @@ def test_a_worker_that_cannot_be_replaced_leaves_the_work_to_the_others(spoiled)
             _, asking = waits = bench.begin()
             spoil()
             await bench.end([first], "os._exit(3)")
-            await until(lambda: bench.pool.size == 1)
+            await until(lambda: bench.pool.crew.size == 1)
             await bench.end([other])
             await bench.end([(await started(bench, waits[0]), await asking)])
 
@@ -875,11 +878,12 @@ def test_a_worker_that_cannot_be_replaced_leaves_the_work_to_the_others(spoiled)
 def test_a_worker_that_takes_too_long_to_start_fails_it():
     async def main():
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
-            directory = new_pool_directory(Path(top), kernel_namespace("/run/kernel.json"))
+            home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
             settings = PoolSettings(workers=1, start_timeout_s=0.01)
             with pytest.raises(StartFailed, match=r"not ready after 0\.01 s"):
-                await WorkerPool.start(settings, directories=[directory], environment=os.environ, version="x")
-            assert not directory.exists()
+                await KernelPool.start(home, settings, environment=os.environ, version="x")
+            await home.leave()
+            assert names_in(top) == []
             assert pool_processes(os.getpid()) == []
 
     run(main())

@@ -1,0 +1,187 @@
+"""The same cells once plainly and once with `%%wool` on top: all that can be seen afterwards has to be the same.
+
+A side is a kernel of its own. What it shows and leaves is flat, `{place: text}`, so that a difference has a place:
+
+    cell 2.status         cell 2.output[0]       cell 2.error
+    after 2.names.data[0]                        a variable, as `graph` describes it
+    after 2.state.environ['HOME']                the process, as `state` reads it
+    after 2.error.args[0]                        `sys.last_value`
+    files.out.txt                                what lies in the working directory
+"""
+
+import itertools
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.support.cases import Case, Cell
+from tests.support.kernel import Kernel, Output, Result, plain, wool
+
+Places = dict[str, str]
+Difference = dict[str, tuple[str, str]]  # place -> (plain, under %%wool)
+
+_PREPARED = """
+import os, random, sys
+import numpy
+os.chdir({directory!r}); sys.argv[:] = ["prog"]; random.seed(0); numpy.random.seed(0)
+del os, random, sys, numpy
+"""
+_STREAMS = ("stdout", "stderr")
+NOTHING = "(nothing)"
+_NOTICE = re.compile(r"^wool: (.*)\n?", re.MULTILINE)
+_SHELL_FRAME = re.compile(
+    r"^[ |]*File \".*/IPython/.*\n.*\n(?:[ |^]*\n)?", re.MULTILINE
+)  # above the cell's, in a group's traceback
+_PASSING = re.compile(
+    r"(?<= at )0x[0-9a-f]+|0x[0-9a-f]{6,}|/tmp/ipykernel_\d+/\d+\.py|<ipython-input[^>\s]*>|\b\d{6,}\.py\b"
+)
+
+
+class Side:
+    """One kernel. Cases run in `directory`, which is emptied before each."""
+
+    def __init__(self, kernel: Kernel, directory: Path, *, is_wool: bool) -> None:
+        self.kernel, self.directory, self._is_wool = kernel, directory, is_wool
+
+    def run(self, cells: Iterable[Cell]) -> tuple[Places, list[str]]:
+        """What was seen, and the notices of the product."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        self.kernel.reset()
+        self.kernel.ok(_PREPARED.format(directory=str(self.directory)), store_history=False)
+        places: Places = {}
+        notices: list[str] = []
+        for number, cell in enumerate(cells, start=1):
+            kind = wool if cell.is_wool and self._is_wool else plain
+            result = self.kernel.run(kind(cell.source))
+            places |= {f"cell {number}.{place}": text for place, text in _seen(result, notices).items()}
+            if cell.is_wool:
+                left = self._left()
+                places |= {
+                    f"after {number}.{kind}.{place}": text for kind in left for place, text in left[kind].items()
+                }
+        here = str(self.directory)
+        return {place: text.replace(here, "/work") for place, text in (places | self._files()).items()}, notices
+
+    def _left(self) -> dict[str, Places]:
+        file = self.directory.with_suffix(".json")
+        self.kernel.ok(
+            f"__import__('suite_graph').observe({str(file)!r}, state=__import__('suite_state').read())",
+            store_history=False,
+        )
+        found: dict[str, Places] = json.loads(file.read_text(encoding="utf-8"))
+        return found
+
+    def _files(self) -> Places:
+        files = (
+            path for path in sorted(self.directory.rglob("*")) if path.is_file() and "__pycache__" not in path.parts
+        )
+        return {f"files.{path.relative_to(self.directory)}": repr(path.read_bytes()[:1000]) for path in files}
+
+
+def _seen(result: Result, notices: list[str]) -> Places:
+    found = {"status": result.status, "count": str(result.execution_count), "payload": _masked(result.payload)}
+    outputs = []
+    for output in _streams_in_order(result.outputs):
+        text = output.text
+        if output.kind == "stderr":
+            notices += _NOTICE.findall(text)
+            text = _SHELL_FRAME.sub("", _NOTICE.sub("", text))
+        if text or output.kind not in ("stdout", "stderr"):
+            outputs.append(Output(output.kind, text, output.data, output.metadata))
+    for i, output in enumerate(outputs):
+        found[f"output[{i}]"] = _masked((output.kind, output.text, output.metadata))
+        found |= {f"output[{i}].{mime}": _masked(data) for mime, data in output.data.items()}
+    if result.error is not None:
+        found["error"] = _masked((result.error.ename, result.error.evalue))
+    return found
+
+
+def _streams_in_order(outputs: list[Output]) -> list[Output]:
+    """A kernel gathers each stream for a moment: between two displays, first all of one and then all of the other."""
+    found: list[Output] = []
+    for is_text, group in itertools.groupby(outputs, key=lambda output: output.kind in _STREAMS):
+        if not is_text:
+            found += group
+            continue
+        texts = [(output.kind, output.text) for output in group]
+        found += [Output(kind, text) for kind in _STREAMS if (text := "".join(t for k, t in texts if k == kind))]
+    return found
+
+
+def _masked(seen: Any) -> str:
+    """Without what differs between two runs of the same cell in one process, too."""
+    return _PASSING.sub("…", repr(seen))
+
+
+class Pair:
+    """Two kernels that are alike, one of them with a pool."""
+
+    def __init__(self, directory: Path) -> None:
+        self._kernels: list[Kernel] = []
+        # An order of sets that both sides have in common: a worker has the variables of its kernel.
+        environment = os.environ | {"PYTHONHASHSEED": "0"}
+        environment.pop("PYTEST_CURRENT_TEST", None)  # ipykernel would leave out what children write
+        self.sides = []
+        for is_wool, kernel_name in ((False, "one"), (True, "two")):
+            kernel = Kernel(env=environment)
+            self._kernels.append(kernel)
+            # What a library does when it is loaded is done.
+            kernel.ok("import numpy, pandas, matplotlib.pyplot\n%matplotlib inline\n%load_ext wool_jupyter")
+            if is_wool:
+                kernel.ok("%wool start")
+            kernel.ok("__import__('suite_state').remember()")
+            self.sides.append(Side(kernel, directory / kernel_name, is_wool=is_wool))
+
+    def differences(self, cells: Iterable[Cell]) -> tuple[Difference, list[str]]:
+        """And the notices of the product."""
+        cells = list(cells)
+        with ThreadPoolExecutor(len(self.sides)) as threads:
+            (plainly, _), (woolly, notices) = threads.map(lambda side: side.run(cells), self.sides)
+        return difference(plainly, woolly), notices
+
+    def close(self) -> None:
+        for kernel in self._kernels:
+            kernel.shutdown(now=True)
+
+
+def difference(plainly: Places, woolly: Places) -> Difference:
+    places = dict.fromkeys([*plainly, *woolly])
+    both = ((place, plainly.get(place, NOTHING), woolly.get(place, NOTHING)) for place in places)
+    return {place: (one, other) for place, one, other in both if one != other}
+
+
+def verdict(case: Case, found: Difference, notices: list[str], readme: str) -> str:
+    """What is wrong, in words; "" for nothing."""
+    wrong = []
+    unknown = {place: pair for place, pair in found.items() if not _is_known(case, place)}
+    wrong += [f"{place}\n    plain   {one}\n    %%wool  {other}" for place, (one, other) in unknown.items()]
+    wrong += [
+        f"the known difference `{pattern}` does not happen any more"
+        for pattern in case.known
+        if not any(_matches(place, pattern) for place in found)
+    ]
+    if case.known and not case.says and not case.notices:
+        wrong.append("a known difference needs the sentence that says so")
+    if case.says and _flat(case.says) not in _flat(readme):
+        wrong.append(f"the README does not say {case.says!r}")
+    wrong += [f"not said: {said}" for said in case.notices if not any(said in notice for notice in notices)]
+    wrong += [f"said: {notice}" for notice in notices if not any(said in notice for said in case.notices)]
+    return "\n".join(wrong)
+
+
+def _is_known(case: Case, place: str) -> bool:
+    return any(_matches(place, pattern) for pattern in case.known)
+
+
+def _matches(place: str, pattern: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), place, re.DOTALL) is not None
+
+
+def _flat(text: str) -> str:
+    return re.sub(r"[\s*`]+", " ", text)

@@ -1,0 +1,101 @@
+import re
+import stat
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.loops import run
+from tests.support.pools import names_in
+from wool_jupyter.discovery import claim
+from wool_jupyter.discovery.local import LocalDiscovery
+from wool_jupyter.errors import StartFailed
+from wool_jupyter.pool.home import Home
+from wool_jupyter.wire.credentials import read_token, token_for
+
+
+def modes(directory):
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in Path(directory).iterdir()}
+
+
+@asynccontextmanager
+async def home_in(within, name="kabc"):
+    home = await Home.enter(name, within=within)
+    try:
+        yield home
+    finally:
+        await home.leave()
+
+
+def test_a_home_is_private_and_holds_a_token(tmp_path):
+    async def main():
+        async with home_in(tmp_path) as home:
+            assert home.directory.parent == tmp_path / "kabc"
+            found = modes(home.directory)
+            assert {name: found[name] for name in ("s", "calls", "token")} == {
+                "s": 0o700,
+                "calls": 0o700,
+                "token": 0o600,
+            }
+            token = read_token(str(home.directory))
+            assert re.fullmatch("[0-9a-f]{64}", token)
+            assert token_for(f"unix:{home.directory}/s/12345678") == token
+            assert home.is_intact
+        assert names_in(tmp_path) == []
+
+    run(main())
+
+
+def test_each_home_has_a_generation_and_a_token_of_its_own(tmp_path):
+    async def main():
+        async with home_in(tmp_path) as home:
+            first = home.directory.name, read_token(str(home.directory))
+        async with home_in(tmp_path) as home:
+            assert not {home.directory.name, read_token(str(home.directory))} & set(first)
+
+    run(main())
+
+
+def test_a_namespace_that_another_has_is_left_to_it(tmp_path):
+    async def main():
+        async with LocalDiscovery("kabc", root=tmp_path), home_in(tmp_path) as home:
+            assert home.namespace != "kabc"
+            assert claim.is_served(tmp_path / "kabc")
+            assert claim.is_served(tmp_path / home.namespace)
+        assert names_in(tmp_path) == []
+
+    run(main())
+
+
+def test_the_place_on_disk_is_owned_too_so_that_nobody_sweeps_it(tmp_path):
+    async def main():
+        async with home_in(tmp_path) as home:
+            (spare,) = home.places[1:]
+            claim.sweep_dead(spare.parents[1])
+            assert sorted(modes(spare)) == ["calls", "s"]
+        assert not spare.parent.exists()
+
+    run(main())
+
+
+@pytest.mark.parametrize("what", ["directory", "token"])
+def test_files_that_are_gone_are_noticed(tmp_path, what):
+    async def main():
+        async with home_in(tmp_path) as home:
+            if what == "token":
+                (home.directory / "token").unlink()
+            else:
+                home.directory.rename(tmp_path / "elsewhere")
+            assert not home.is_intact
+
+    run(main())
+
+
+def test_a_directory_that_cannot_be_written_is_a_start_that_failed(tmp_path):
+    (tmp_path / "kabc").write_text("in the way")
+
+    async def main():
+        with pytest.raises(StartFailed, match=r"can't have its files: .*kabc"):
+            await Home.enter("kabc", within=tmp_path)
+
+    run(main())

@@ -1,0 +1,288 @@
+"""Streams to workers, each shared by all who speak to that worker: the one file of the client that knows gRPC."""
+
+import asyncio
+import contextlib
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.aio.resource_pool import ResourcePool, ResourcePoolStats
+from wool_jupyter.dispatch.call import Call
+from wool_jupyter.errors import MessageTooLarge, NotReached, WoolError, WorkerDied, WorkerRefused
+from wool_jupyter.records import ChannelOptions, WorkerMetadata
+from wool_jupyter.settings import CHANNEL_TTL_S
+from wool_jupyter.wire import frames
+from wool_jupyter.wire.credentials import TOKEN_KEY
+from wool_jupyter.wire.outbox import Outbox
+from wool_jupyter.wire.transport import (
+    METHOD,
+    OPTIONS,
+    PROTOCOL,
+    PROTOCOL_KEY,
+    SERVICE,
+    VERSION_KEY,
+    grpc,
+    package_version,
+)
+
+
+class _End(NamedTuple):
+    """Of a stream: what a call is told that may have begun, and what one that has not."""
+
+    begun: type[WoolError]
+    not_begun: type[WoolError]
+    words: str
+
+
+_BROKE = _End(WorkerDied, NotReached, "the connection to the worker broke")
+_FAILED = _End(WorkerDied, WorkerRefused, "the connection to the worker broke")
+_UNREADABLE = _End(WorkerDied, WorkerRefused, "the worker sent a message that can't be read")
+_OTHER_PROTOCOL = f"the worker does not speak protocol {PROTOCOL}, as this kernel does: restart the kernel"
+_TOO_LARGE = f"a message was larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB: the worker ended the connection"
+
+# No words: the worker's own. gRPC's library never gives these codes itself (its doc/statuscodes.md), but for UNAVAILABLE.
+_ENDS = {
+    grpc.StatusCode.UNAUTHENTICATED: _End(
+        WorkerRefused, WorkerRefused, "the worker does not accept this kernel's token"
+    ),
+    grpc.StatusCode.FAILED_PRECONDITION: _End(WorkerRefused, WorkerRefused, ""),
+    grpc.StatusCode.UNIMPLEMENTED: _End(WorkerRefused, WorkerRefused, _OTHER_PROTOCOL),
+    grpc.StatusCode.INVALID_ARGUMENT: _End(WorkerRefused, WorkerRefused, ""),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: _End(MessageTooLarge, NotReached, _TOO_LARGE),
+    grpc.StatusCode.UNAVAILABLE: _BROKE,
+    grpc.StatusCode.DEADLINE_EXCEEDED: _BROKE,
+    grpc.StatusCode.CANCELLED: _BROKE,
+}
+
+
+# What gRPC knows of an address is this channel's alone: after another one's failure it would not try for a while.
+_OPTIONS = [*OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
+
+
+class ChannelKey(NamedTuple):
+    """Who has the same one may share a channel."""
+
+    target: str  # gRPC's name of an address
+    token: str
+    options: ChannelOptions
+
+    def __repr__(self) -> str:
+        """Names of tasks and messages of errors show it: nothing secret."""
+        return f"the channel to {self.target}"
+
+
+class Channel:
+    """One stream to one worker, and many calls on it. Lives on the loop that opened it; `close` is idempotent."""
+
+    def __init__(self, key: ChannelKey, *, broke: Callable[[], object] = lambda: None) -> None:
+        """`broke` is called once, when the stream has ended."""
+        self.permits = asyncio.Semaphore(key.options.max_concurrent_streams)
+        self._key = key
+        self._broke = broke
+        self._calls: dict[int, tuple[Call, Callable[[], object]]] = {}
+        self._tasks = OwnedTasks(f"channel to {key.target}")
+        self._channel: grpc.aio.Channel | None = None
+        self._stream: grpc.aio.StreamStreamCall[bytes, bytes] | None = None
+        self._out = Outbox()
+        self._end: _End | None = None
+        self._numbers = itertools.count(1)
+
+    @property
+    def broken(self) -> bool:
+        return self._end is not None
+
+    def failure(self) -> WoolError:
+        end = self._end or _BROKE
+        return end.begun(end.words)
+
+    def unreached(self) -> WoolError:
+        end = self._end or _BROKE
+        return end.not_begun(end.words)
+
+    async def open(self) -> None:
+        """Returns when the worker has let this client in. `NotReached` or `WorkerRefused` if it does not: then it is closed."""
+        self._channel = grpc.aio.insecure_channel(self._key.target, options=_OPTIONS)
+        method = self._channel.stream_stream(f"/{SERVICE}/{METHOD}")
+        self._stream = method(
+            metadata=((TOKEN_KEY, self._key.token), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
+        )
+        let_in = asyncio.get_running_loop().create_future()
+        reader = self._tasks.start(self._read(), "reader")
+        self._tasks.start(self._write(let_in), "writer")
+        try:
+            await asyncio.wait({reader, let_in}, return_when=asyncio.FIRST_COMPLETED)
+            if self.broken:
+                raise self.unreached()
+        except BaseException:
+            await self.close()
+            raise
+
+    def call(
+        self,
+        worker: WorkerMetadata,
+        routine: str,
+        body: bytes,
+        *,
+        begun: bool = True,
+        ended: Callable[[], object] = lambda: None,
+    ) -> Call:
+        """`begun`: sends the task and its first step together, for a call that will not be repeated elsewhere. `ended` is called
+        once, when the call is over here. `NotReached` when the worker can't be asked, `MessageTooLarge` when the body is."""
+        if self._end is not None:
+            raise self.unreached()
+        number = next(self._numbers)
+        self.send(frames.Task(number, routine, body))
+        call = Call(number, self, worker=worker, begun=begun)
+        self._calls[number] = call, ended
+        if begun:
+            self.send(frames.Next(number))
+        return call
+
+    async def ask(self, worker: WorkerMetadata, question: Callable[[int], frames.Request]) -> frames.Response | None:
+        """Of the worker itself, beside its calls. None when the stream ends first."""
+        if self._end is not None:
+            raise self.unreached()
+        number = next(self._numbers)
+        asked = Call(number, self, worker=worker, begun=True)
+        self._calls[number] = asked, lambda: None
+        try:
+            self.send(question(number))
+            return await asked.responses.get()
+        finally:
+            self.end(number)
+
+    def send(self, frame: frames.Request) -> None:
+        self._out.put(frame)
+
+    def end(self, number: int) -> None:
+        _, ended = self._calls.pop(number, (None, lambda: None))
+        ended()
+
+    async def _read(self) -> None:
+        stream, end = self._stream, _BROKE
+        try:
+            while stream is not None and (message := await stream.read()) is not grpc.aio.EOF:
+                for response in frames.decode_responses(message):
+                    if response.call in self._calls:
+                        self._calls[response.call][0].responses.put_nowait(response)
+        except grpc.aio.AioRpcError as error:
+            end = _end_of(error)
+        except frames.DecodeError:
+            end = _UNREADABLE
+        finally:
+            self._break(end)
+
+    async def _write(self, let_in: asyncio.Future[None]) -> None:
+        stream = self._stream
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the reader hears why
+            if stream is not None:
+                # A write that a refusal overtakes would hide the reason (gRPC 1.85). A refusal has none of the worker's metadata.
+                if not await stream.initial_metadata():
+                    return
+                let_in.set_result(None)
+            while stream is not None and (message := await self._out.take()) is not None:
+                await stream.write(message)
+
+    def _break(self, end: _End) -> None:
+        if self._end is not None:
+            return
+        self._end = end
+        if self._stream is not None:
+            self._stream.cancel()
+        self._out.close()
+        for number, (call, _) in list(self._calls.items()):
+            call.responses.put_nowait(None)
+            self.end(number)  # whoever has the call may not ask for a long time, and others wait for its permit
+        self._broke()
+
+    async def close(self) -> None:
+        """Calls under way end with `WorkerDied`."""
+        self._break(_BROKE)
+        try:
+            await self._tasks.close()
+        finally:
+            if self._channel is not None:
+                await self._channel.close()
+
+
+def _end_of(error: grpc.aio.AioRpcError) -> _End:
+    end = _ENDS.get(error.code(), _FAILED)
+    return end if end.words else end._replace(words=error.details() or "")
+
+
+class Channels:
+    """The open ones of a loop. A channel stays for a while after its last call, and is replaced when it has broken."""
+
+    def __init__(self) -> None:
+        self._loads: Counter[str] = Counter()
+        # A broken channel may still be in use: under a number of its own it stands in nobody's way.
+        self._current: dict[ChannelKey, int] = {}
+        self._numbers = itertools.count()
+        self._tasks = OwnedTasks("channels")
+        self._pool: ResourcePool[tuple[ChannelKey, int], Channel] = ResourcePool(
+            self._opened, Channel.close, ttl=CHANNEL_TTL_S
+        )
+
+    @property
+    def stats(self) -> ResourcePoolStats:
+        return self._pool.stats
+
+    def load(self, target: str) -> int:
+        """Users of channels to that worker, those included that wait for one to open: by whatever key, replaced ones too."""
+        return self._loads[target]
+
+    async def acquire(self, key: ChannelKey) -> tuple[Channel, Callable[[], None]]:
+        """The channel, and what gives it back. `NotReached` or `WorkerRefused` if it can't be opened."""
+        number = self._current.setdefault(key, next(self._numbers))
+        self._loads[key.target] += 1
+        try:
+            channel = await self._pool.acquire((key, number))
+        except BaseException:
+            self._left(key.target)
+            raise
+        return channel, functools.partial(self._give_back, key, number)
+
+    def _give_back(self, key: ChannelKey, number: int) -> None:
+        self._left(key.target)
+        self._pool.let_go((key, number))
+
+    def _left(self, target: str) -> None:
+        self._loads[target] -= 1
+        if not self._loads[target]:
+            del self._loads[target]
+
+    def expire(self, key: ChannelKey) -> None:
+        """Closes it as soon as nobody uses it: the worker is gone, or is reached otherwise."""
+        self._lose(key, self._current.get(key, -1))
+
+    async def clear(self) -> None:
+        """Closes all, used or not. Calls under way end with `WorkerDied`."""
+        await self._pool.clear()
+        await self._tasks.wait()
+
+    async def _opened(self, identity: tuple[ChannelKey, int]) -> Channel:
+        key, number = identity
+        channel = Channel(key, broke=functools.partial(self._lose, key, number))
+        await channel.open()
+        return channel
+
+    def _lose(self, key: ChannelKey, number: int) -> None:
+        if self._current.get(key) == number:
+            del self._current[key]
+            self._tasks.start(self._pool.expire((key, number)), f"end of the channel to {key.target}")
+
+
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Channels] = WeakKeyDictionary()
+
+
+def of_this_loop() -> Channels:
+    """The running loop's, made if it has none. Whoever owns the loop clears them before the loop stops."""
+    loop = asyncio.get_running_loop()
+    found = _of_loops.get(loop)
+    if found is None:
+        found = _of_loops[loop] = Channels()
+    return found

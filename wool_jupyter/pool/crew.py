@@ -1,0 +1,377 @@
+"""The workers that a pool has started: announced when they serve, watched, dropped and replaced when they end.
+
+nursery ─ ready, exits ─▶ crew ─ added, dropped ─▶ discovery ─▶ proxy
+                           └─ free main threads ─▶ slots
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from wool_jupyter import host
+from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
+from wool_jupyter.dispatch.proxy import WorkerProxy
+from wool_jupyter.errors import RpcError, StartFailed
+from wool_jupyter.nursery.client import Child, Nursery
+from wool_jupyter.nursery.exits import Exit
+from wool_jupyter.pool import supervisor
+from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.slots import Slots
+from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
+from wool_jupyter.wire import layout
+
+_LOST = "The process that looks after the workers has ended. The next cell starts a new pool."
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Member:
+    """A worker of this process's own, from the moment that it serves until its end."""
+
+    metadata: WorkerMetadata
+    child: Child
+    started: float
+    oom_kills: int  # of the system, when it started
+    crash_report: Path
+    used: bool = False
+    calls: int = 0  # under way; the first has its slot
+    healing: bool = False  # it failed a call: no slot is given for it
+    ended_by_us: str = ""  # why, if so
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSnapshot:
+    uid: UUID
+    pid: int
+    busy: bool
+    started: float  # seconds since the epoch
+
+    def __str__(self) -> str:
+        return f"pid {self.pid}  {'busy' if self.busy else 'idle'}  {time.time() - self.started:,.0f} s old"
+
+
+class Crew:
+    """Lives on one loop; ended by `stop`. A worker that dies is replaced: at once if it had run something, otherwise when work
+    waits."""
+
+    def __init__(
+        self,
+        home: Home,
+        nursery: Nursery,
+        *,
+        proxy: WorkerProxy,
+        publisher: DiscoveryPublisherLike,
+        admitted: Callable[[UUID], Awaitable[object]] | None = None,
+        most: int,
+        start_timeout_s: float,
+        environment: Mapping[str, str],
+        version: str,
+        tags: frozenset[str] = frozenset(),
+    ) -> None:
+        """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
+        announced, before its main thread counts as free."""
+        self._home = home
+        self._nursery = nursery
+        self._proxy = proxy
+        proxy.observe(placed=self._took_a_call, failed=self._failed_a_call)
+        self._publisher = publisher
+        self._admitted = admitted
+        self.slots = Slots(wanted=self.supervise)  # the free main threads, and who waits for one
+        self._keep = 0
+        self._most = most
+        self._start_timeout_s = start_timeout_s
+        self._environment = dict(environment)
+        self._version = version
+        self._tags = tags
+        self._members: dict[UUID, Member] = {}
+        self._starting = 0
+        self._in_doubt = False
+        self._tasks = OwnedTasks("crew")
+
+    @property
+    def lost(self) -> bool:
+        """The nursery is gone, and the workers with it: only `stop` makes sense."""
+        return self._nursery.lost.done()
+
+    @property
+    def size(self) -> int:
+        """Workers, with those that are starting."""
+        return len(self._members) + self._starting
+
+    @property
+    def starting(self) -> int:
+        return self._starting
+
+    @property
+    def nursery_pid(self) -> int:
+        return self._nursery.pid
+
+    def member(self, uid: UUID) -> Member | None:
+        return self._members.get(uid)
+
+    def snapshot(self) -> list[WorkerSnapshot]:
+        """Oldest first."""
+        found = [WorkerSnapshot(uid, m.metadata.pid, m.calls > 0, m.started) for uid, m in self._members.items()]
+        return sorted(found, key=lambda worker: worker.started)
+
+    async def start_all(self, workers: int) -> None:
+        """Returns when they all serve; from then on there are as many. An ExceptionGroup has what their starts raised."""
+        self._starting += workers
+        self._keep = self._most = max(self._most, workers)
+        starts = [self._tasks.start(self._started(), "start of a worker", awaited=True) for _ in range(workers)]
+        try:
+            outcomes = await asyncio.gather(*starts, return_exceptions=True)
+        finally:
+            self._starting -= workers
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        if failures:
+            raise ExceptionGroup(f"{len(failures)} of {workers} workers did not start", failures)
+
+    # How many.
+
+    async def grow(self, workers: int) -> None:
+        """To that many; a larger crew stays as it is. Does not wait for those that it starts."""
+        self._most = max(self._most, workers)
+        self._keep = max(self._keep, workers)
+        self._in_doubt = False
+        self.supervise()
+
+    def supervise(self) -> None:
+        """To be called when anything that counts has changed."""
+        if self.lost:
+            self.slots.fail(StartFailed(_LOST))
+            return
+        standing = supervisor.Standing(
+            keep=self._keep,
+            most=self._most,
+            present=len(self._members),
+            starting=self._starting,
+            free=self.slots.free,
+            waiting=self.slots.waiting,
+            in_doubt=self._in_doubt,
+        )
+        for _ in range(supervisor.workers_to_start(standing)):
+            self._starting += 1
+            self._tasks.start(self._start(), "start of a worker")
+
+    async def _start(self) -> None:
+        failure: Exception | None = None
+        try:
+            await self._started()
+        except StartFailed as error:
+            failure = error
+        except Exception as error:  # noqa: BLE001 (whoever waits in the line must hear of it)
+            failure = StartFailed(f"A worker can't start: {type(error).__name__}: {error}")
+        finally:
+            self._starting -= 1
+        if failure is not None:
+            self._in_doubt = True
+            if not self._members and not self._starting:
+                self.slots.fail(failure)
+
+    async def _started(self) -> None:
+        uid = uuid4()
+        # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
+        command = [
+            sys.executable,
+            "-P",
+            "-X",
+            "faulthandler",  # a library that crashes when it is imported is named in the log
+            "-m",
+            "wool_jupyter.worker",
+            str(uid),
+            str(self._home.directory),
+            str(self._nursery.pid),
+        ]
+        child = await self._nursery.spawn(
+            str(uid), command, environment=self._environment, log=self._home.log, timeout_s=self._start_timeout_s
+        )
+        # Before anything runs there.
+        oom_kills, crash_report = host.oom_kills(), layout.crash_report(self._home.directory, child.uid)
+        metadata = WorkerMetadata(uid, child.report["address"], child.pid, self._version, self._tags)
+        member = Member(metadata, child, time.time(), oom_kills, crash_report)
+        try:
+            await self._publisher.publish("worker-added", metadata)
+            if self._admitted is not None:
+                await self._admitted(uid)
+        except BaseException:
+            self._nursery.kill(str(uid))
+            raise
+        self._members[uid] = member
+        self._tasks.start(self._watch(member), f"watch over {uid}")
+        self.slots.add()
+
+    async def _watch(self, member: Member) -> None:
+        await asyncio.wait({member.child.exited})
+        uid = member.metadata.uid
+        if member.calls == 0 and not member.healing:
+            self.slots.remove()
+        del self._members[uid]
+        self._in_doubt = self._in_doubt or not member.used
+        self.supervise()
+        self._proxy.evict(uid)
+        await self._announce_end(member)
+
+    async def _announce_end(self, member: Member) -> None:
+        try:
+            async with asyncio.timeout(ANNOUNCE_S):
+                await self._publisher.publish("worker-dropped", member.metadata)
+        except Exception:  # noqa: BLE001 (said in the log: the worker's end is not to depend on it)
+            _log.warning("the end of worker %s could not be announced", member.metadata.uid, exc_info=True)
+
+    # Calls on them.
+
+    def takes(self, uid: UUID) -> Member | None:
+        """A call was placed there, with a slot. None if the worker has ended since, which gives the slot back."""
+        member = self._members.get(uid)
+        if member is None:
+            self.slots.add()
+            return None
+        member.calls += 1
+        if member.calls > 1:
+            self.slots.add()  # it waits behind another call there: no further main thread is taken
+        return member
+
+    def release(self, member: Member) -> None:
+        member.calls -= 1
+        if member.calls == 0 and member.metadata.uid in self._members and not member.healing:
+            self.slots.add()
+
+    def _took_a_call(self, uid: UUID) -> None:
+        member = self._members.get(uid)
+        if member is not None:
+            member.used, self._in_doubt = True, False
+
+    def _failed_a_call(self, uid: UUID) -> None:
+        """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced."""
+        member = self._members.get(uid)
+        if member is None or member.healing:
+            return
+        member.healing = True
+        if member.calls == 0:
+            self.slots.remove()
+        self._tasks.start(self._heal(member), f"care for {uid}")
+
+    async def _heal(self, member: Member) -> None:
+        uid, failed = member.metadata.uid, 0
+        while (pause_s := supervisor.pause_before_probe(failed)) is not None:
+            await asyncio.wait({member.child.exited}, timeout=pause_s)
+            if uid not in self._members:
+                return
+            try:
+                self._proxy.readmit(uid)
+                await self._proxy.probe(uid)
+            except RpcError:
+                failed += 1
+                continue
+            member.healing = False
+            if member.calls == 0:
+                self.slots.add()
+            return
+        await self._kill(member, "as it did not answer any more")
+
+    # Their end.
+
+    async def interrupt(self, uid: UUID) -> None:
+        """SIGINT, to the worker and its children, as Jupyter does with a kernel. Returns once it is sent, so that one sent for a
+        call can't reach the next."""
+        await self._signal(uid, signal.SIGINT)
+
+    async def end(self, uid: UUID) -> None:
+        """SIGTERM, then SIGKILL. Returns when the worker has ended."""
+        member = self._members.get(uid)
+        if member is None:
+            return
+        await self._signal(uid, signal.SIGTERM)
+        await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
+        await self.kill(uid)
+
+    async def kill(self, uid: UUID, why: str = "as was asked") -> None:
+        """Returns when the worker has ended."""
+        if (member := self._members.get(uid)) is not None:
+            await self._kill(member, why)
+
+    async def _kill(self, member: Member, why: str) -> None:
+        member.ended_by_us = member.ended_by_us or why
+        self._nursery.kill(member.child.uid)
+        done, _ = await asyncio.wait({member.child.exited}, timeout=SIGNAL_S)
+        if not done:
+            _signal_group(member, signal.SIGKILL)
+            await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
+
+    async def _signal(self, uid: UUID, number: int) -> None:
+        member = self._members.get(uid)
+        if member is None:
+            return
+        try:
+            await asyncio.wait_for(self._nursery.signal(str(uid), number), SIGNAL_S)
+        except TimeoutError:
+            _signal_group(member, number)
+
+    async def stop(self) -> None:
+        """Calls under way end with `WorkerDied`. Returns when the workers have ended, or a moment after they were killed.
+
+        Idempotent."""
+        members = list(self._members.values())
+        for member in members:
+            member.ended_by_us = member.ended_by_us or "as the pool was stopped"
+        await self._tasks.close()
+        await asyncio.gather(*map(self._end_at_stop, members))
+        self._members.clear()
+
+    async def _end_at_stop(self, member: Member) -> None:
+        """Announced first, so that nobody asks it any more. It ends all the same."""
+        self._proxy.evict(member.metadata.uid)
+        try:
+            await self._announce_end(member)
+        finally:
+            self._nursery.kill(member.child.uid)
+            await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
+
+
+def _signal_group(member: Member, number: int) -> None:
+    """Past a nursery that is stopped: it has not reaped the worker, so the number is still the worker's."""
+    with suppress(ProcessLookupError):
+        os.killpg(member.child.pid, number)
+
+
+def obituary(member: Member) -> str:
+    """How it ended, in words, for whoever had a call there."""
+    child = member.child
+    if not child.exited.done():
+        return f"The worker (pid {child.pid}) was lost: it does not answer any more"
+    exited = child.exited.result()
+    text = f"The worker (pid {child.pid}) {exited.in_words()}"
+    if exited.signal == signal.SIGKILL:
+        return text + (f", {member.ended_by_us}" if member.ended_by_us else _why_killed(member, exited))
+    if exited.signal is not None and _is_there(member.crash_report):
+        return f"{text}; `%wool logs` shows where"
+    return text
+
+
+def _why_killed(member: Member, exited: Exit) -> str:
+    """What is known: whoever kills leaves no name, but the killer of memory hogs is counted."""
+    struck = host.oom_kills() > member.oom_kills
+    why = ": the system ran out of memory" if struck else ", as the system does when memory runs out"
+    peak = exited.peak_rss_bytes
+    if not peak:
+        return why
+    return f"{why}; its peak was {f'{peak / 1e9:.1f} GB' if peak >= 1e9 else f'{peak / 1e6:.0f} MB'}"
+
+
+def _is_there(report: Path) -> bool:
+    try:
+        return report.stat().st_size > 0
+    except OSError:
+        return False

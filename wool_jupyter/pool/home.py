@@ -1,0 +1,140 @@
+"""Where a process's workers live: a namespace that it owns, room for files, and the nursery."""
+
+import functools
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from wool_jupyter.aio.threads import run_to_end
+from wool_jupyter.discovery import claim, files, root
+from wool_jupyter.discovery.local import LocalDiscovery
+from wool_jupyter.errors import DiscoveryNamespaceContended, DiscoveryNamespaceInUse, NoUsableRoot, StartFailed
+from wool_jupyter.nursery.client import Nursery
+from wool_jupyter.settings import CAPACITY, POOL_BLOCK_SIZE_BYTES
+from wool_jupyter.wire import layout
+
+
+class Home:
+    """Outlives pools: a pool that is started later in the same home has the same namespace and generation.
+
+    Made by `enter`, ended by `leave`, on one loop. If its process is killed the nursery ends the workers and sweeps the files;
+    if the process exits without `leave`, its files are removed on the way.
+    """
+
+    def __init__(self, discovery: LocalDiscovery, resources: AsyncExitStack, places: list[Path]) -> None:
+        self.discovery = LocalDiscovery.borrow(discovery.namespace, root=places[0].parents[1])
+        self.namespace = discovery.namespace
+        self.places = tuple(places)  # room for the data of calls: beside the sockets, then on disk
+        self._resources = resources
+        self._nursery: Nursery | None = None
+
+    @classmethod
+    async def enter(
+        cls, namespace: str | None = None, *, within: Path | None = None, capacity: int = CAPACITY
+    ) -> "Home":
+        """`within`: this user's own directory; None chooses one. `StartFailed` leaves nothing behind.
+
+        A namespace that another process has (where two count their processes apart, say) is not disputed: the home gets another.
+        """
+        chosen = await run_to_end(root.choose_root) if within is None else within
+        async with AsyncExitStack() as resources:
+            try:
+                discovery = await _owned(resources, namespace, chosen, capacity)
+                _furnish(discovery.directory)
+                places = [discovery.directory]
+                if (spare := await run_to_end(functools.partial(_spare, discovery.namespace, chosen))) is not None:
+                    resources.push_async_callback(run_to_end, spare[0].release)
+                    places.append(spare[1])
+            except (OSError, DiscoveryNamespaceContended) as error:
+                raise StartFailed(f"The pool can't have its files: {error}") from error
+            return cls(discovery, resources.pop_all(), places)
+        raise AssertionError  # for mypy: the stack swallows nothing
+
+    @property
+    def directory(self) -> Path:
+        return self.places[0]
+
+    @property
+    def log(self) -> Path:
+        return layout.log(self.directory)
+
+    @property
+    def is_intact(self) -> bool:
+        """Nobody has removed its files from outside."""
+        return all(map(Path.is_dir, self.places)) and layout.token(self.directory).exists()
+
+    async def nursery(self, environment: Mapping[str, str]) -> Nursery:
+        """Started when it is first asked for, and again after its end. `StartFailed`."""
+        if self._nursery is not None and self._nursery.lost.done():
+            await self._nursery.shutdown()
+            self._nursery = None
+        if self._nursery is None:
+            self._nursery = await Nursery.start(self.places, log=self.log, environment=environment)
+        return self._nursery
+
+    def disown(self) -> None:
+        """In a forked child of the owner: closes what it inherited, and touches nothing of the parent's."""
+        if self._nursery is not None:
+            self._nursery.disown()
+
+    async def end_processes(self) -> None:
+        """All that remains to be done where the process exits, and no thread can be started any more."""
+        if self._nursery is not None:
+            await self._nursery.shutdown()
+
+    async def leave(self) -> None:
+        """No process and no file remains. Idempotent."""
+        try:
+            await self.end_processes()
+        finally:
+            await self._resources.aclose()
+
+
+async def _owned(resources: AsyncExitStack, namespace: str | None, chosen: Path, capacity: int) -> LocalDiscovery:
+    def discovery(name: str | None) -> LocalDiscovery:
+        return LocalDiscovery(name, root=chosen, capacity=capacity, block_size=POOL_BLOCK_SIZE_BYTES)
+
+    try:
+        return await resources.enter_async_context(discovery(namespace))
+    except DiscoveryNamespaceInUse:
+        if namespace is None:
+            raise
+        return await resources.enter_async_context(discovery(root.kernel_namespace(secrets.token_hex(16))))
+
+
+def _furnish(directory: Path) -> None:
+    for folder in layout.FOLDERS:
+        (directory / folder).mkdir(mode=0o700)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(layout.token(directory), flags, 0o600), "w", encoding="ascii") as token:
+        token.write(secrets.token_hex(32))
+
+
+def _spare(namespace: str, chosen: Path) -> tuple[claim.Claim, Path] | None:
+    """On disk, for buffers that memory has no room for: owned as the namespace itself, or whoever sweeps there takes it for
+    a dead owner's."""
+    try:
+        other = root.choose_root(candidates=root.temporary_directories())
+        if other == chosen:
+            return None
+        owned = claim.claim(other / namespace, give_up=threading.Event())
+    except (NoUsableRoot, DiscoveryNamespaceInUse, DiscoveryNamespaceContended, OSError):
+        return None
+    if owned is None:
+        return None
+    try:
+        owned.sweep()
+        directory = owned.stage(_folders)
+        claim.sweep_dead(other, sparing=namespace)
+        return owned, directory
+    except OSError:
+        owned.release()
+        return None
+
+
+def _folders(fd: int) -> None:
+    for folder in layout.FOLDERS:
+        files.make_directory(folder, at=fd)

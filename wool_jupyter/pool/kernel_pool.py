@@ -1,0 +1,151 @@
+"""The pool of a kernel: its workers, and calls on their main threads.
+
+run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ connection ─▶ worker
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from uuid import UUID
+
+from wool_jupyter import host
+from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.balance.sticky import Sticky
+from wool_jupyter.dispatch.call import Call
+from wool_jupyter.dispatch.proxy import WorkerProxy
+from wool_jupyter.errors import CallFailed, KeptOnWorker, NoWorkersAvailable, WorkerDied, WorkerRefused
+from wool_jupyter.pool.crew import Crew, Member, obituary
+from wool_jupyter.pool.home import Home
+from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
+
+
+class KernelPool:
+    """Made by `start`, ended by `stop`; on one loop. The home stays."""
+
+    def __init__(self, resources: AsyncExitStack, proxy: WorkerProxy, crew: Crew) -> None:
+        self._resources = resources
+        self._proxy = proxy
+        self.crew = crew
+        self._tasks = OwnedTasks("pool")
+        self._stopped = False
+
+    @classmethod
+    async def start(
+        cls, home: Home, settings: PoolSettings, *, environment: Mapping[str, str], version: str
+    ) -> "KernelPool":
+        """Returns when the first worker serves; others are on their way. `StartFailed` leaves no worker."""
+        async with AsyncExitStack() as resources:
+            nursery = await home.nursery(environment)
+            proxy = WorkerProxy(discovery=home.discovery.subscriber, loadbalancer=Sticky(), quorum=None)
+            publisher = home.discovery.publisher
+            crew = Crew(
+                home,
+                nursery,
+                proxy=proxy,
+                publisher=publisher,
+                admitted=proxy.admitted,
+                most=settings.workers or host.usable_cpus(),
+                start_timeout_s=settings.start_timeout_s,
+                environment=environment,
+                version=version,
+            )
+            resources.callback(publisher.close)
+            await resources.enter_async_context(proxy)
+            await proxy.start()
+            resources.push_async_callback(crew.stop)
+            await crew.grow(1)  # the first alone: it is there sooner, and if all fail alike, that is said once
+            await crew.slots.take()
+            crew.slots.add()
+            await crew.grow(settings.workers or min(FIRST_WORKERS, host.usable_cpus()))
+            return cls(resources.pop_all(), proxy, crew)
+        raise AssertionError  # for mypy: the stack swallows nothing
+
+    async def run(self, routine: str, body: bytes, *, only: UUID | None = None) -> "PoolCall":
+        """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
+        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone."""
+        while True:
+            if self._stopped:
+                raise NoWorkersAvailable("the pool was stopped")
+            await self.crew.slots.take()
+            try:
+                call = await self._proxy.dispatch(routine, body, only=only, begun=True)
+            except NoWorkersAvailable:
+                self.crew.slots.add()  # its worker has just left, or does not answer any more
+                if only is not None and self.crew.member(only) is None:
+                    raise KeptOnWorker(
+                        "the worker that kept a value of this cell is gone: run the cell again that made it"
+                    ) from None
+                continue
+            except BaseException:
+                self.crew.slots.add()
+                raise
+            member = self.crew.takes(call.worker.uid)
+            if member is None:
+                call.close()
+                raise WorkerDied("The worker died when the call began")
+            return PoolCall(self, call, member)
+
+    async def _wind_down(self, call: Call, member: Member) -> None:
+        """Of a call that nobody waits for any more: its worker is free when its body has ended, and not before."""
+        try:
+            async with asyncio.timeout(INTERRUPT_GRACE_S):
+                await self.crew.interrupt(member.metadata.uid)
+                while not call.ended:
+                    await call.step()
+        except TimeoutError:
+            await self.crew.kill(member.metadata.uid)
+        except (CallFailed, WorkerDied, WorkerRefused):
+            pass  # it has ended, too
+        finally:
+            call.close()
+            self.crew.release(member)
+
+    def closed(self, call: Call, member: Member) -> None:
+        if call.ended or self._stopped:
+            call.close()
+            self.crew.release(member)
+        else:
+            self._tasks.start(self._wind_down(call, member), "end of a call")
+
+    async def stop(self) -> None:
+        """Calls under way end with `WorkerDied`. Idempotent."""
+        self._stopped = True
+        self.crew.slots.fail(NoWorkersAvailable("the pool was stopped"))
+        await self._tasks.close()
+        await self._resources.aclose()
+
+
+class PoolCall:
+    """A call that holds a slot; `close`, idempotent, gives it back, once a body that still runs has been interrupted. One `step`
+    at a time."""
+
+    def __init__(self, pool: KernelPool, call: Call, member: Member) -> None:
+        self._pool = pool
+        self._call = call
+        self._member = member
+        self._closed = False
+        self.worker = call.worker
+
+    @property
+    def ended(self) -> bool:
+        return self._call.ended
+
+    async def step(self, answer: bytes | None = None) -> bytes | None:
+        """As `Call.step`; a `WorkerDied` says how it ended. A worker that fails at a call by a fault of its own is ended: whatever
+        broke it (descriptors that ran out, a patched module) would meet the next call."""
+        try:
+            return await self._call.step(answer)
+        except CallFailed as error:
+            await self._pool.crew.kill(self.worker.uid)
+            raise CallFailed(f"{error}. It is replaced, and what lived on it is gone") from None
+        except WorkerDied:
+            await asyncio.wait({self._member.child.exited}, timeout=EXIT_REPORT_S)
+            how = obituary(self._member)
+            if not self._member.child.exited.done():  # its body may still run, and the next one would wait behind it
+                await self._pool.crew.kill(self.worker.uid)
+            raise WorkerDied(how) from None
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._pool.closed(self._call, self._member)

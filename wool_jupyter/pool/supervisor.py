@@ -1,0 +1,34 @@
+"""What a pool's own workers need: decided here from numbers, done elsewhere (`crew`)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    keep: int  # workers that shall be there without work
+    most: int
+    present: int  # they serve, or are being looked after
+    starting: int
+    free: int  # main threads
+    waiting: int  # bodies in the line
+    in_doubt: bool  # a worker has ended before it had run anything
+
+
+def workers_to_start(standing: Standing) -> int:
+    """Those that are kept, and one for each body that neither a free main thread nor a worker on its way will run.
+
+    While the start itself is in doubt only work calls for workers: what dies of its own start would be replaced for ever.
+    """
+    coming = standing.present + standing.starting
+    for_the_line = standing.waiting - standing.free - standing.starting
+    kept = 0 if standing.in_doubt else standing.keep - coming
+    return max(0, min(max(for_the_line, kept), standing.most - coming))
+
+
+PROBES = 4
+
+
+def pause_before_probe(failed: int) -> float | None:
+    """Seconds until a worker that has failed a call and still runs is asked whether it serves, after so many times that it
+    did not. None: it never will, and is replaced."""
+    return 0.05 * 4**failed if failed < PROBES else None

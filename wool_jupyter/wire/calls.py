@@ -1,0 +1,251 @@
+"""What a call of a routine says to its worker, and what comes back: user's objects, as bytes.
+
+Packed on the thread that calls and unpacked in the context that runs it (`wire.homes`): never on a loop that others wait for.
+"""
+
+import importlib
+import io
+import types
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from wool_jupyter.errors import CannotShip, NoRoom, PayloadTooLarge, in_words
+from wool_jupyter.wire import buffers, culprits, frames, homes, pickling, rebuilding, shell_names, shipping, standins
+from wool_jupyter.wire.buffers import Parcel
+
+_IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
+_NOT_SHIPPED = shell_names.SHELL | shell_names.HISTORY | shell_names.MODULE
+_ITSELF = ""  # in place of a name: the call
+
+
+class Request(msgspec.Struct, frozen=True):
+    parcel: Parcel  # a row of dumps with one memo
+    order: tuple[str, ...]  # what each is: a global name of the notebook's functions, or the call itself
+    submodules: tuple[str, ...]
+    places: tuple[str, ...]  # directories for large results, in order of preference; none: in the message
+    proxy: bytes  # pickled: whom the routine asks in its turn
+
+
+class Value(msgspec.Struct, frozen=True, tag="value"):
+    parcel: Parcel
+
+
+class Raised(msgspec.Struct, frozen=True, tag="raised"):
+    error: bytes  # `wire.shipping`
+
+
+Outcome = Value | Raised
+
+encode = msgspec.msgpack.Encoder().encode
+decode_request = msgspec.msgpack.Decoder(Request).decode
+decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
+_decode_parcel = msgspec.msgpack.Decoder(Parcel).decode
+
+
+class Invocation(NamedTuple):
+    """What is called. The function is the one that the name stands for: perhaps a wrapper of what is to run."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+# ---- there
+
+
+class Packed(NamedTuple):
+    body: bytes
+    keep: object  # until the call has ended: classes that what comes back refers to
+
+
+def pack_call(invocation: Invocation, *, places: tuple[str, ...], proxy: bytes) -> Packed:
+    """Writes large buffers into the first of `places` that has room. `CannotShip` names an argument that does not pickle;
+    `PayloadTooLarge`, `NoRoom`."""
+    shipment = _Shipment(invocation, in_band=not places)
+    parcel = _parcel(shipment.stream, shipment.buffers, places)
+    request = Request(parcel, shipment.order, shipment.submodules(), places, proxy)
+    return Packed(encode(request), shipment.described)
+
+
+class _Shipment:
+    """The call, and every global that the notebook functions in it read, directly or by way of others."""
+
+    def __init__(self, invocation: Invocation, *, in_band: bool) -> None:
+        self._invocation = invocation
+        self._in_band = in_band
+        self._globals = rebuilding.main_globals()
+        self._absent: dict[str, standins.Absent] = {}
+        self._left_out: set[str] = set()
+        self._first: list[str] = []
+        while True:
+            try:
+                self._pack()
+            except _NameFailed as failed:  # the memo is spoiled
+                self._without(failed)
+                continue
+            # Methods run when objects are loaded, and may read what came after them.
+            if not (self._pickler.described and self.order[-1] != _ITSELF):
+                return
+            names = [name for name in self.order if name != _ITSELF]
+            self._first = sorted(names, key=lambda name: pickling.load_order(self._value(name)))
+
+    def _pack(self) -> None:
+        self._file, out_of_band = io.BytesIO(), buffers.OutOfBand()
+        self._pickler = pickling.NotebookPickler(self._file, None if self._in_band else out_of_band)
+        self._roots: list[Any] = []  # the memo knows them by id
+        done: list[str] = []
+        for name in self._first:
+            self._dump(name)
+            done.append(name)
+        self._dump_call()
+        done.append(_ITSELF)
+        while waiting := self._wanted() - set(done):
+            for name in sorted(waiting, key=lambda name: (pickling.load_order(self._value(name)), name)):
+                self._dump(name)
+                done.append(name)
+        self.order = tuple(done)
+        self.stream, self.buffers = self._file.getbuffer(), out_of_band.buffers
+        self.described = list(self._pickler.described.values())
+
+    def _wanted(self) -> set[str]:
+        pickler = self._pickler
+        names = pickler.names | pickler.text | (self._globals.keys() if pickler.whole_namespace else set())
+        return {name for name in names - _NOT_SHIPPED if name in self._globals} - self._left_out
+
+    def _value(self, name: str) -> Any:
+        return self._absent.get(name, self._globals[name])
+
+    def _dump(self, name: str) -> None:
+        self._pickler.root = value = self._value(name)
+        self._roots.append(value)
+        try:
+            self._pickler.dump(value)
+        except Exception as error:
+            raise _NameFailed(name) from error
+
+    def _dump_call(self) -> None:
+        call = tuple(self._invocation)
+        self._pickler.root = call
+        self._roots.append(call)
+        try:
+            self._pickler.dump(call)
+        except Exception as error:
+            raise CannotShip(self._culprit()) from error
+
+    def _culprit(self) -> str:
+        function, args, kwargs = self._invocation
+        parts = {f"argument {n}": value for n, value in enumerate(args, 1)} | dict(kwargs)
+        parts[getattr(function, "__qualname__", "the function")] = function
+        for name, value in parts.items():
+            if not pickling.NotebookPickler(io.BytesIO()).pickles(value):
+                found = culprits.find(value, name)
+                return f"{found} can't be shipped to a worker: {found.advice}"
+        return "the arguments can't be shipped to a worker together"
+
+    def _without(self, failed: "_NameFailed") -> None:
+        if failed.name in self._pickler.names:
+            found = culprits.find(self._globals[failed.name], failed.name)
+            self._absent[failed.name] = standins.Absent(f"{found} can't be shipped to a worker: {found.advice}")
+        else:
+            self._left_out.add(failed.name)  # it stood in a text only
+        self._first = [name for name in self._first if name not in self._left_out]
+
+    def submodules(self) -> tuple[str, ...]:
+        modules = [root for root in self._roots if isinstance(root, types.ModuleType)]
+        attributes = self._pickler.attributes
+        return tuple(name for module in modules for name in pickling.submodules_used(module, attributes))
+
+
+class _NameFailed(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def unpack_call(request: Request) -> Invocation:
+    """In a context with a home of its own. Raises whatever the user's objects raise."""
+    for module in request.submodules:
+        with suppress(ImportError):  # reached through a package perhaps; who needs it, says so
+            importlib.import_module(module)
+    stream, views = buffers.unpack(request.parcel)
+    unpickler = homes.Unpickler(stream, views)
+    home = rebuilding.main_globals()
+    for name in request.order:
+        value = unpickler.load()
+        if name == _ITSELF:
+            call = value
+        else:
+            home[name] = value
+    return Invocation(*call)
+
+
+# ---- and back, and to and fro
+
+
+def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = ()) -> Parcel:
+    """`CannotShip`, `PayloadTooLarge`, `NoRoom`. The receiver removes the file."""
+    file, out_of_band = io.BytesIO(), buffers.OutOfBand()
+    pickler = pickling.NotebookPickler(file, out_of_band if places else None, known_classes=known_classes)
+    pickler.root = value
+    try:
+        pickler.dump(value)
+    except Exception as error:
+        found = culprits.find(value, "value")
+        raise CannotShip(f"{found} can't be shipped: {found.advice}") from error
+    return _parcel(file.getbuffer(), out_of_band.buffers, places)
+
+
+def _parcel(stream: memoryview, out_of_band: list[memoryview], places: tuple[str, ...]) -> Parcel:
+    if places:
+        return buffers.pack(stream, out_of_band, places=places, name=uuid4().hex)
+    if stream.nbytes > _IN_A_MESSAGE_BYTES:
+        raise PayloadTooLarge(
+            f"{stream.nbytes / 2**20:,.1f} MiB are more than the {_IN_A_MESSAGE_BYTES / 2**20:,.1f} MiB that a message holds, "
+            "and this worker shares no directory with its caller: send less, or the name of a file"
+        )
+    return Parcel(bytes(stream))
+
+
+def unpack_value(parcel: Parcel) -> Any:
+    stream, views = buffers.unpack(parcel)
+    if parcel.file:
+        Path(parcel.file).unlink(missing_ok=True)  # what is mapped stays
+    return homes.Unpickler(stream, views).load()
+
+
+def pack_sent(value: Any, *, places: tuple[str, ...]) -> bytes:
+    return encode(pack_value(value, places=places))
+
+
+def unpack_sent(data: bytes) -> Any:
+    return unpack_value(_decode_parcel(data))
+
+
+def pack_outcome(value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = ()) -> bytes:
+    """A value that can't go is an error that goes instead."""
+    try:
+        return encode(Value(pack_value(value, places=places, known_classes=known_classes)))
+    except (CannotShip, PayloadTooLarge, NoRoom, OSError) as error:
+        return pack_raised(error)
+
+
+def pack_raised(error: BaseException) -> bytes:
+    data = encode(Raised(shipping.dump(error)))
+    if len(data) <= _IN_A_MESSAGE_BYTES:
+        return data
+    return encode(
+        Raised(shipping.dump(PayloadTooLarge(f"an exception is too large for a message: {in_words(error)[:1000]}")))
+    )
+
+
+def unpack_outcome(data: bytes) -> Any:
+    """Raises what the body raised. On the thread of whoever waits for it."""
+    outcome = decode_outcome(data)
+    if isinstance(outcome, Raised):
+        raise shipping.load(outcome.error)
+    return unpack_value(outcome.parcel)
