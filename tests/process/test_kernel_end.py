@@ -148,6 +148,16 @@ def test_stop_while_the_kernel_goes_on_leaves_no_worker_and_a_home_that_goes_wit
     wait_until_gone(processes, directories)
 
 
+def test_files_that_a_cell_removes_cost_the_pool_and_not_the_next_cell(kernel):
+    """Or a cleaner of temporary files."""
+    processes, (directory, *_) = pool_of(kernel)
+    kernel.ok(f"import shutil; kept = 5; shutil.rmtree({str(directory.parent)!r})")
+    result = kernel.run("%%wool\nkept + 1")
+    assert (result.status, result.value, result.stderr) == ("ok", "6", "")
+    wait_until(lambda: not any(map(lives, processes)), GONE_S)
+    assert directory not in pool_directories(kernel)
+
+
 def test_a_pool_that_was_stopped_starts_again_in_the_same_home(kernel):
     processes, directories = pool_of(kernel)
     kernel.ok("%wool stop")

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO, TypeVar
 from uuid import UUID
 
 from wool_jupyter.discovery import root
+from wool_jupyter.discovery.subscription import subscriber_pool
+from wool_jupyter.dispatch import channels
 from wool_jupyter.errors import StartFailed, WoolError
 from wool_jupyter.notebook import logs, threads
 from wool_jupyter.notebook.bridge import Bridge
@@ -73,12 +75,14 @@ class Runtime:
         if os.getpid() != self._pid:
             raise WoolError("The pool belongs to the process that this one was forked from")
         with self._lock:
+            if (
+                self._home is not None and not self._home.is_intact
+            ):  # something swept it away: a cell, or a cleaner of temporary files
+                self.end()
             if self.running is not None:
                 return self.running, False
             self.stop()
             threads.try_out()
-            if self._home is not None and not self._home.is_intact:
-                self.end()
             try:
                 home = self._entered_home()
                 with logs.opened(home.directory) as log:
@@ -150,7 +154,7 @@ class Runtime:
             home, self._home = self._home, None
             if home is not None and os.getpid() == self._pid:
                 with suppress(TimeoutError):
-                    self.bridge.enter(home.leave()).result(STOP_TIMEOUT_S)
+                    self.bridge.enter(_left(home)).result(STOP_TIMEOUT_S)
             return ran
 
     def _at_exit(self) -> None:
@@ -181,6 +185,13 @@ class Runtime:
         finally:
             for place in places:
                 shutil.rmtree(place, ignore_errors=True)  # a stopped pool has swept it already
+
+
+async def _left(home: Home) -> None:
+    """And nothing of it stays open on this loop, which is ours."""
+    await home.leave()
+    await subscriber_pool().clear()
+    await channels.of_this_loop().clear()
 
 
 _runtime: Runtime | None = None

@@ -5,7 +5,7 @@ run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ 
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from uuid import UUID
 
 from wool_jupyter import host
@@ -13,7 +13,14 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.balance.sticky import Sticky
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import CallFailed, KeptOnWorker, NoWorkersAvailable, WorkerDied, WorkerRefused
+from wool_jupyter.errors import (
+    CallFailed,
+    DiscoveryNamespaceNotFound,
+    KeptOnWorker,
+    NoWorkersAvailable,
+    WorkerDied,
+    WorkerRefused,
+)
 from wool_jupyter.pool.crew import Crew, Member, obituary
 from wool_jupyter.pool.home import Home
 from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
@@ -112,7 +119,10 @@ class KernelPool:
         self._stopped = True
         self.crew.slots.fail(NoWorkersAvailable("the pool was stopped"))
         await self._tasks.close()
-        await self._resources.aclose()
+        with suppress(
+            DiscoveryNamespaceNotFound
+        ):  # the home's files were removed from outside: the proxy says so as it ends
+            await self._resources.aclose()
 
 
 class PoolCall:
