@@ -1,8 +1,8 @@
 """Small programs as sequences of cells: bindings, aliases, mutations, scopes, functions, classes.
 
 Most statements are valid; those that are not have to fail in the same way on both sides. Nothing in here loops, recurses or grows
-without end, and nothing shows an order that Python leaves open: members of sets are numbers below 8. No variable holds what can't be
-pickled, nor an iterator, which pickle gives another type.
+without end, and nothing shows an order that Python leaves open: members of sets are numbers below 8. No variable holds what
+can't be pickled, nor an iterator, which pickle gives another type.
 """
 
 from hypothesis import strategies as st
