@@ -3,6 +3,7 @@
 import atexit
 import itertools
 import os
+import secrets
 import shutil
 import sys
 import threading
@@ -89,8 +90,10 @@ class Runtime:
             return self._pool, True
 
     def _started(self, settings: PoolSettings, log: BinaryIO) -> WorkerPool:
+        # One hash of a text on all workers, and so one order of a set. The kernel's own can't be had.
+        environment = {"PYTHONHASHSEED": str(secrets.randbelow(1 << 32)), **os.environ}
         starting = WorkerPool.start(
-            settings, directories=self._directories, environment=os.environ, version=version("wool_jupyter")
+            settings, directories=self._directories, environment=environment, version=version("wool_jupyter")
         )
         outcome = self.bridge.enter(starting, unwanted=WorkerPool.stop)
         try:
