@@ -116,11 +116,101 @@ class Runtime:
 
     def _outcome(self, coroutine: Coroutine[Any, Any, T], unwanted: Callable[[T], Coroutine[Any, Any, object]]) -> T:
         outcome = self.bridge.enter(coroutine, unwanted=unwanted)
+        try:
+            return outcome.result()
+        except BaseException:
+            self.bridge.abandon(outcome, unwanted)
+            raise
 
-    def _started(self, settings: PoolSettings, log: BinaryIO) -> WorkerPool:
-        # One hash of a text on all workers, and so one order of a set. The kernel's own can't be had.
-        environment = {"PYTHONHASHSEED": str(secrets.randbelow(1 << 32)), **os.environ}
-        starting = WorkerPool.start(
-            settings, directories=self._directories, environment=environment, version=version("wool_jupyter")
-        )
-        outcome = self.bridge.enter(starting, unwanted=WorkerPool.stop)
+    def follow(self, text: TextReader, worker: UUID, show: Show) -> None:
+        """What its threads and children print from now on."""
+        self.bridge.enter(self._late_text.follow(text, worker, show, alive=self._alive))
+
+    def _alive(self) -> set[UUID]:
+        pool = self.running
+        return set() if pool is None else {worker.uid for worker in pool.crew.snapshot()}
+
+    def workers(self) -> list[WorkerSnapshot]:
+        """Oldest first; none without a pool."""
+        pool = self.running
+
+        async def on_the_loop() -> list[WorkerSnapshot]:
+            return [] if pool is None else pool.crew.snapshot()
+
+        return self.bridge.enter(on_the_loop()).result()
+
+    def stop(self) -> bool:
+        """Ends the pool. False if none ran. At most 3 s; what is left then is the nursery's to end."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            if pool is None or os.getpid() != self._pid:
+                return False
+            outcome = self.bridge.enter(pool.stop())
+            with suppress(TimeoutError):
+                outcome.result(STOP_TIMEOUT_S)
+            return True
+
+    def end(self) -> bool:
+        """As `stop`, and leaves the home: no process and no file remains."""
+        with self._lock:
+            ran = self.stop()
+            home, self._home = self._home, None
+            if home is not None and os.getpid() == self._pid:
+                with suppress(TimeoutError):
+                    self.bridge.enter(_left(home)).result(STOP_TIMEOUT_S)
+            return ran
+
+    def _at_exit(self) -> None:
+        """The home's files go afterwards: they have been claimed, and every claim is given back when the process exits."""
+        home = self._home
+        if home is None or os.getpid() != self._pid:
+            return
+        self.stop()
+        with suppress(TimeoutError):
+            self.bridge.enter(home.end_processes()).result(STOP_TIMEOUT_S)
+
+    def _disown(self) -> None:
+        """In a forked child: home and pool, their sockets and their files are the parent's."""
+        # Kept, for nothing of it may be collected: its tasks would report that they were destroyed.
+        self._parents = self._home, self._pool
+        home, self._home, self._pool = self._home, None, None
+        if home is not None:
+            home.disown()
+
+    @contextmanager
+    def call_directories(self) -> Iterator[tuple[str, ...]]:
+        """A call's own directory, and where its large buffers may go; all removed at the end."""
+        number = next(self._calls)
+        places = [layout.call(directory, number) for directory in self.places]
+        places[0].mkdir(mode=0o700)
+        try:
+            yield tuple(map(str, places))
+        finally:
+            for place in places:
+                shutil.rmtree(place, ignore_errors=True)  # a stopped pool has swept it already
+
+
+async def _left(home: Home) -> None:
+    """And nothing of it stays open on this loop, which is ours."""
+    await home.leave()
+    await subscriber_pool().clear()
+    await channels.of_this_loop().clear()
+
+
+_runtime: Runtime | None = None
+
+
+def runtime() -> Runtime:
+    """This process's; made when it is first asked for."""
+    global _runtime
+    if _runtime is None:
+        _runtime = Runtime(root.kernel_namespace(_connection_file()))
+    return _runtime
+
+
+def _connection_file() -> str:
+    """Of the kernel: keeps its path when the kernel restarts. Elsewhere a process has only its pid."""
+    app = sys.modules.get("ipykernel.kernelapp")
+    if app is not None and app.IPKernelApp.initialized():
+        return str(app.IPKernelApp.instance().abs_connection_file)
+    return f"pid {os.getpid()}"
