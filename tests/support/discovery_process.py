@@ -19,7 +19,7 @@ import time
 import traceback
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from tests.support.discovery import descriptors, shown, worker
 from wool_jupyter.discovery.local import LocalDiscovery
@@ -31,9 +31,17 @@ PROJECT = Path(__file__).parents[2]
 class Interpreter:
     """Killed when the context ends, unless it has ended."""
 
-    def __init__(self, role: str, root: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> None:
-        command = [*prefix, sys.executable, "-m", "tests.support.discovery_process", role, str(root), *arguments]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT)
+    def __init__(
+        self,
+        role: str,
+        root: Path,
+        *arguments: str,
+        prefix: tuple[str, ...] = (),
+        module: str = "tests.support.discovery_process",
+        **options: Any,
+    ) -> None:
+        command = [*prefix, sys.executable, "-m", module, role, str(root), *arguments]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT, **options)
         self._heard = b""
 
     def __enter__(self) -> Self:
