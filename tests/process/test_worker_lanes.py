@@ -62,7 +62,25 @@ async def ticks(path):
 @routine
 async def length(data):
     return len(data)
+
+@routine
+async def nests():
+    nested = asyncio.sleep(0)
+    try:
+        asyncio.get_running_loop().run_until_complete(nested)
+    finally:
+        nested.close()
+
+import wsgiref.headers
+import wsgiref
+
+@routine
+async def headers():
+    return "wsgiref.headers" in sys.modules, wsgiref.headers.Headers.__name__
 """
+
+
+NAMES = "where deep exits waits ticks length nests headers".split()
 
 
 @contextmanager
@@ -71,9 +89,7 @@ def notebook(*sources):
     for source in (ROUTINES, *sources):
         kernel.run(source)
     with kernel:
-        yield SimpleNamespace(
-            **{name: kernel.names[name] for name in ("where", "deep", "exits", "waits", "ticks", "length")}
-        )
+        yield SimpleNamespace(**{name: kernel.names[name] for name in NAMES})
 
 
 @asynccontextmanager
@@ -164,8 +180,22 @@ def test_nest_asyncio_in_a_cell_leaves_routines_as_they_are(pool, tmp_path):
                 assert (outcome.error, said) == ("", "applied\n")
                 assert [await anext(ticks), await anext(ticks)] == [3, 4]
                 assert await here.deep(3) == 3
+                with pytest.raises(
+                    RuntimeError, match="already running"
+                ):  # patched, it would run other routines in this one
+                    await here.nests()
                 (tmp_path / "stop").touch()
                 assert [tick async for tick in ticks] == []
+
+        run(main())
+
+
+def test_a_submodule_that_only_a_package_leads_to_is_imported(pool):
+    with started(pool) as worker, notebook() as here:
+
+        async def main():
+            async with in_use(worker):
+                assert await here.headers() == (True, "Headers")
 
         run(main())
 
@@ -202,15 +232,20 @@ def test_a_cell_can_be_interrupted_by_its_client_wherever_that_is(pool, named):
         run(main())
 
 
-def test_the_end_of_its_client_interrupts_a_cell(pool):
+@pytest.mark.parametrize("stepping", [True, False], ids=["that it waits for", "between two steps"])
+def test_the_end_of_its_client_interrupts_a_cell(pool, stepping):
     with started(pool) as worker:
 
         async def main():
             directory = pool / "calls" / "1"
             directory.mkdir()
+            source = "" if stepping else "display('x')\n"
             async with opened(worker.metadata, worker.token) as channel:
-                channel.call(worker.metadata, "cell", cell_request("print(1, flush=True)\nwhile True: pass", directory))
+                request = cell_request(source + "print(1, flush=True)\nwhile True: pass", directory)
+                call = channel.call(worker.metadata, "cell", request)
                 await until(lambda: (directory / "stdout").exists() and (directory / "stdout").stat().st_size)
+                if not stepping:
+                    assert isinstance(cells.decode_event(await call.step()), cells.Display)
             outcome, said = await worker.run("print('free')")
             assert (outcome.error, said) == ("", "free\n")
 

@@ -14,6 +14,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from contextlib import aclosing, suppress
@@ -196,6 +197,22 @@ async def follow(root: Path, *options: str) -> None:
         say(type(error).__name__)
 
 
+async def follow_and_fork(root: Path, *options: str) -> None:
+    """Follows, and so does its forked child, which alone tells."""
+    async with aclosing(aiter(LocalDiscovery.Subscriber("n", root=root))) as events:
+        waiting = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        while not threading.active_count() > 2:  # noqa: ASYNC110 (until its observer runs)
+            await asyncio.sleep(0.01)
+        if not os.fork():
+            try:
+                asyncio.run(follow(root, *options))
+            finally:
+                os._exit(0)
+        await waiting
+        await heard()
+
+
 async def follow_without_descriptors(root: Path) -> None:
     """With as few descriptors as let it bind, and one more until it sees the worker and adds another. Tells what failed before."""
     used = descriptors()
@@ -227,6 +244,7 @@ ROLES = {
         publish,
         publish_for_ever,
         follow,
+        follow_and_fork,
         follow_without_descriptors,
     )
 }

@@ -202,30 +202,33 @@ def test_an_interrupt_reaches_the_body_that_runs_and_one_that_waits_never_begins
     assert order == ["first", "third"]
 
 
-def test_an_interrupt_never_reaches_the_next_body():
-    """Sent in the very moment in which its own ends."""
-    lane, wrong = MainLane(), []
-    inside = [0]
+def test_an_interrupt_never_reaches_the_next_body(monkeypatch):
+    """Not even if it is sent in the very moment in which its own body ends."""
+    lane, hit, running = MainLane(), [], [""]
+    sending, second_began = threading.Event(), threading.Event()
+    kill = signal.pthread_kill
 
-    def handler(*_):
-        if inside[0] == 2:
-            wrong.append(1)
+    def kill_late(thread, number):
+        sending.set()
+        second_began.wait(0.3)
+        kill(thread, number)
 
-    def body(which):
-        inside[0] = which
-        for _ in range(50):
-            pass
-        inside[0] = 0
+    def first():
+        running[0] = "first"
+        sending.wait(10)
+
+    def second():
+        running[0] = "second"
+        second_began.set()
 
     async def main():
-        for _ in range(300):
-            first, second = lane.submit(body, 1), lane.submit(body, 2)
-            while not first.done.done():
-                lane.interrupt(first)
-                await asyncio.sleep(0)
-            await second.done
+        jobs = [lane.submit(first), lane.submit(second)]
+        await until(lambda: running[0] == "first")
+        await asyncio.to_thread(lane.interrupt, jobs[0])
+        await asyncio.gather(*(job.done for job in jobs))
 
-    before = signal.signal(signal.SIGINT, handler)
+    monkeypatch.setattr(signal, "pthread_kill", kill_late)
+    before = signal.signal(signal.SIGINT, lambda *_: hit.append(running[0]))
     try:
         side = threading.Thread(target=lambda: [run(main()), lane.close()])
         side.start()
@@ -233,4 +236,4 @@ def test_an_interrupt_never_reaches_the_next_body():
         side.join()
     finally:
         signal.signal(signal.SIGINT, before)
-    assert wrong == []
+    assert hit == ["first"]

@@ -459,6 +459,22 @@ def test_a_cancel_while_a_task_is_looked_at_ends_it_before_it_begins():
     run(main())
 
 
+def test_a_cancel_in_the_turn_in_which_a_task_was_found_good_ends_it_all_the_same():
+    async def main():
+        it, body, admission, answers = scripted()
+
+        async def begin():
+            asyncio.get_running_loop().call_soon(it.receive, Cancel(1))
+
+        body.begin = begin
+        await begun(it, routine="scripted")
+        assert answers == [Refused(1, "cancelled", transient=True)]
+        assert (body.commands, body.closed, admission.active) == ([], 1, 0)
+        await it.close()
+
+    run(main())
+
+
 @pytest.mark.parametrize("command", [Next(1), Send(1, b"x"), Throw(1, b"x"), Close(1)], ids=lambda c: type(c).__name__)
 def test_every_command_reaches_the_body_as_it_came(command):
     async def main():

@@ -184,6 +184,7 @@ def test_who_is_cancelled_waits_for_the_answer_and_takes_it(sockets):
             await until(lambda: frames.Next in it.heard)
             waiting.cancel()
             assert await waiting == "made of it"
+            assert it.heard == [frames.Task, frames.Next, frames.Cancel]
 
     run(main())
 

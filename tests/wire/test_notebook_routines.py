@@ -271,24 +271,6 @@ def test_a_global_that_can_not_travel_says_so_where_it_is_used(sockets):
     assert "`view` (memoryview) can't be shipped" in str(found[1])
 
 
-def test_a_submodule_that_only_a_package_leads_to_is_there(sockets):
-    found, _ = notebook(
-        sockets,
-        """
-        import xml.etree.ElementTree
-        import xml
-
-        @routine
-        async def parsed(text):
-            return xml.etree.ElementTree.fromstring(text).tag
-
-        async def main(proxy):
-            return await parsed("<a/>")
-        """,
-    )
-    assert found == "a"
-
-
 def test_a_notebooks_classes_of_two_calls_are_two(sockets):
     """Were they one, methods of the second call would run with the globals of the first."""
     found, _ = notebook(
@@ -316,3 +298,25 @@ def test_a_notebooks_classes_of_two_calls_are_two(sockets):
     )
     assert found[1] == 2
     assert found[0] in (1, 2)
+
+
+def test_what_is_pickled_by_name_is_not_looked_for_in_the_main_module_of_the_worker(sockets):
+    """There may be another of that name."""
+    with pytest.raises(AttributeError, match="`ONLY` has not come along"):
+        notebook(
+            sockets,
+            """
+            class Only:
+                def __reduce__(self):
+                    return "ONLY"
+
+            ONLY = Only()
+
+            @routine
+            async def takes(it):
+                return 1
+
+            async def main(proxy):
+                return await takes(ONLY)
+            """,
+        )

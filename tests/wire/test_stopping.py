@@ -117,6 +117,21 @@ def test_an_idle_worker_stops_at_once_however_patient_it_is(sockets):
     run(main())
 
 
+def test_what_a_worker_says_last_reaches_its_client_before_it_leaves(sockets):
+    async def main():
+        async with serving(sockets) as (service, connection, held):
+            body = bytes(12 << 20)
+            call = await running(connection, held, body)
+            stop = service.stop(-1)
+            held.go_on.set()
+            await stop
+            step = asyncio.create_task(call.step())
+            await service.close()
+            assert await step == body
+
+    run(main())
+
+
 def test_a_second_stop_may_be_in_more_of_a_hurry(sockets):
     async def main():
         async with serving(sockets) as (_, connection, held):

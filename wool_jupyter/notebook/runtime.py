@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import secrets
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -100,7 +101,9 @@ class Runtime:
         return self._home
 
     def _started(self, home: Home, settings: PoolSettings, log: BinaryIO) -> KernelPool:
-        starting = KernelPool.start(home, settings, environment=os.environ, version=version("wool_jupyter"))
+        # One hash of a text on all workers, and so one order of a set. The kernel's own can't be had.
+        environment = {"PYTHONHASHSEED": str(secrets.randbelow(1 << 32)), **os.environ}
+        starting = KernelPool.start(home, settings, environment=environment, version=version("wool_jupyter"))
         try:
             return self._outcome(starting, KernelPool.stop)
         except BaseException:
