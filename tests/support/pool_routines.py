@@ -4,20 +4,20 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.loops import until
+from wool_jupyter.discovery.subscriber import LocalSubscriber
 from wool_jupyter.dispatch.routine import routine
 from wool_jupyter.pool.worker_pool import WorkerPool
+from wool_jupyter.records import DiscoveryEvent
 
 
 @routine
 async def worker_pid():
     return os.getpid()
-
-
-@routine
-async def parent_pid():
-    return os.getppid()
 
 
 @routine
@@ -52,7 +52,6 @@ async def waits(directory):
 @routine
 async def stays(directory):
     """Whatever is asked of it."""
-    signal.signal  # noqa: B018
     (Path(directory) / "inside").touch()
     while True:
         with contextlib.suppress(asyncio.CancelledError):
@@ -60,15 +59,21 @@ async def stays(directory):
 
 
 @routine
-async def blocks(directory):
-    """The loop of all routines there."""
-    (Path(directory) / "inside").touch()
-    signal.pause()
-
-
-@routine
 async def dies():
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Gated:
+    """A namespace of which nothing is seen until the file `gate` is there."""
+
+    namespace: str
+    gate: str
+
+    async def __aiter__(self) -> AsyncGenerator[DiscoveryEvent, None]:
+        await until(Path(self.gate).exists)
+        async for event in LocalSubscriber(self.namespace):
+            yield event
 
 
 async def pids_of(pool: WorkerPool, workers: int) -> set[int]:

@@ -31,7 +31,7 @@ from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
 from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
 from wool_jupyter.wire import layout
 
-_LOST = "The process that looks after the workers has ended. The next cell starts a new pool."
+_LOST = "The process that looks after the workers has ended, and they with it: a new pool has new ones"
 
 _log = logging.getLogger(__name__)
 
@@ -386,15 +386,21 @@ class Crew:
             async with asyncio.timeout_at(by) as patience:
                 self._patience.add(patience)
                 try:
-                    with suppress(TimeoutError, RpcError), closing(WorkerConnection(member.metadata)) as connection:
-                        async with asyncio.timeout_at(None if by is None else by - TERMINATE_S):
-                            await connection.stop(0)
-                    await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
+                    with suppress(TimeoutError, RpcError):
+                        async with asyncio.timeout_at(None if by is None else by - _reserved_s(by)):
+                            with closing(WorkerConnection(member.metadata)) as connection:
+                                await connection.stop(0)
+                            await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
                     if not member.child.exited.done():
                         await self._signal(member.metadata.uid, signal.SIGTERM)
                         await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
                 finally:
                     self._patience.discard(patience)
+
+
+def _reserved_s(by: float) -> float:
+    """Of the time until then, for SIGTERM to show its effect."""
+    return min(TERMINATE_S, (by - asyncio.get_running_loop().time()) / 2)
 
 
 def _signal_group(member: Member, number: int) -> None:

@@ -174,9 +174,8 @@ class _NameFailed(Exception):
 
 def unpack_call(request: Request) -> Invocation:
     """In a context with a home of its own. Raises whatever the user's objects raise."""
-    sys.path += [
-        place for place in request.path if place not in sys.path
-    ]  # behind the worker's own: nothing is shadowed
+    # Behind the worker's own: nothing is shadowed.
+    sys.path += [place for place in request.path if place not in sys.path]
     for module in request.submodules:
         with suppress(ImportError):  # reached through a package perhaps; who needs it, says so
             importlib.import_module(module)
