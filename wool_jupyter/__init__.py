@@ -1,14 +1,98 @@
-"""Run a heavy notebook cell in a worker process: `%load_ext wool_jupyter`, then `%%wool` on top of the cell."""
+"""Run a heavy notebook cell in a worker process: `%load_ext wool_jupyter`, then `%%wool` on top of the cell.
 
-import logging
+Without a notebook: routines (`routine`) on the workers of a `WorkerPool`. A name is imported when it is first used.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-logging.getLogger(__name__).addHandler(
-    logging.NullHandler()
-)  # who wants to read it says so: a notebook shows what is logged
+    from wool_jupyter.aio.fanout import Fanout, FanoutConsumer
+    from wool_jupyter.aio.resource_pool import ResourcePool
+    from wool_jupyter.balance.context import LoadBalancerContext, LoadBalancerContextView
+    from wool_jupyter.balance.protocol import LoadBalancerLike
+    from wool_jupyter.balance.round_robin import RoundRobinLoadBalancer
+    from wool_jupyter.discovery.filtering import afilter
+    from wool_jupyter.discovery.local import LocalDiscovery
+    from wool_jupyter.discovery.protocol import DiscoveryLike, DiscoveryPublisherLike, DiscoverySubscriberLike
+    from wool_jupyter.discovery.subscription import SubscriberMeta
+    from wool_jupyter.dispatch.connection import WorkerConnection
+    from wool_jupyter.dispatch.proxy import WorkerProxy
+    from wool_jupyter.dispatch.routine import routine
+    from wool_jupyter.errors import (
+        DiscoveryBlockExhausted,
+        DiscoveryCapacityExhausted,
+        DiscoveryNamespaceContended,
+        DiscoveryNamespaceInUse,
+        DiscoveryNamespaceNotFound,
+        DiscoveryWorkerNotFound,
+        NoWorkersAvailable,
+        WoolError,
+    )
+    from wool_jupyter.pool.worker_pool import WorkerPool
+    from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
+
+__all__ = [
+    "DiscoveryBlockExhausted",
+    "DiscoveryCapacityExhausted",
+    "DiscoveryEvent",
+    "DiscoveryLike",
+    "DiscoveryNamespaceContended",
+    "DiscoveryNamespaceInUse",
+    "DiscoveryNamespaceNotFound",
+    "DiscoveryPublisherLike",
+    "DiscoverySubscriberLike",
+    "DiscoveryWorkerNotFound",
+    "Fanout",
+    "FanoutConsumer",
+    "LoadBalancerContext",
+    "LoadBalancerContextView",
+    "LoadBalancerLike",
+    "LocalDiscovery",
+    "NoWorkersAvailable",
+    "ResourcePool",
+    "RoundRobinLoadBalancer",
+    "SubscriberMeta",
+    "WoolError",
+    "WorkerConnection",
+    "WorkerMetadata",
+    "WorkerPool",
+    "WorkerProxy",
+    "afilter",
+    "routine",
+]
+
+_MODULES = {
+    "aio.fanout": "Fanout FanoutConsumer",
+    "aio.resource_pool": "ResourcePool",
+    "balance.context": "LoadBalancerContext LoadBalancerContextView",
+    "balance.protocol": "LoadBalancerLike",
+    "balance.round_robin": "RoundRobinLoadBalancer",
+    "discovery.filtering": "afilter",
+    "discovery.local": "LocalDiscovery",
+    "discovery.protocol": "DiscoveryLike DiscoveryPublisherLike DiscoverySubscriberLike",
+    "discovery.subscription": "SubscriberMeta",
+    "dispatch.connection": "WorkerConnection",
+    "dispatch.proxy": "WorkerProxy",
+    "dispatch.routine": "routine",
+    "pool.worker_pool": "WorkerPool",
+    "records": "DiscoveryEvent WorkerMetadata",
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:

@@ -35,7 +35,9 @@ def main() -> int:
         cells.loading,
         cells.first_cell,
         partial(cells.trivial_cell, 40 if quick else 200),
+        cells.many_names,
         cells.large_array,
+        cells.large_dict,
         cells.printed_lines,
         cells.grid_search,
     ]

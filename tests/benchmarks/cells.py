@@ -100,6 +100,33 @@ def large_array() -> Measured:
     }
 
 
+def many_names() -> Measured:
+    """Of 200 names the cell reads five, one of them through a function."""
+    made = "\n".join(f"name_{n} = {{'n': {n}, 'values': list(range(100))}}" for n in range(199))
+    reads = "sum(d['n'] for d in (name_1, name_50, name_99)) + use()"
+    with fresh_kernel(LOAD, f"{made}\ndef use(): return name_150['n']", f"%%wool\n{reads}") as kernel:
+        plain, wool = _in_turns(kernel, reads)
+        return {"5 of 200 names read": (wool, plain)}
+
+
+def large_dict() -> Measured:
+    """One million keys."""
+    make = "table = {f'key {n}': n / 7 for n in range(1_000_000)}"
+    with fresh_kernel(LOAD, make, "%%wool\n1") as kernel:
+        read = [took_s(kernel, f"{magic}table['key 7']") for magic in ("", "%%wool\n")]
+        changed = [took_s(kernel, f"{magic}table['key 7'] = 0") for magic in ("", "%%wool\n")]
+    return {
+        "dict of a million keys read": (read[1], read[0]),
+        "dict of a million keys changed": (changed[1], changed[0]),
+    }
+
+
+def _in_turns(kernel: Kernel, code: str, count: int = 20) -> tuple[float, float]:
+    """Medians of a plain cell and of one under `%%wool`; both see the same machine."""
+    plain, wool = zip(*((took_s(kernel, code), took_s(kernel, f"%%wool\n{code}")) for _ in range(count)), strict=True)
+    return statistics.median(plain), statistics.median(wool)
+
+
 def printed_lines() -> Measured:
     code = "for n in range(10_000): print('line', n)"
     with fresh_kernel(LOAD, "%%wool\n1", "print(1)") as kernel:

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from tests.support.discovery import descriptors, silent, take, worker
+from tests.support.discovery import descriptors, silent, stop, take, worker
 from tests.support.fake_discovery import FakeDiscovery
 from tests.support.loops import run
 from wool_jupyter.discovery.local import LocalDiscovery
@@ -130,6 +130,21 @@ def test_a_filter_lets_only_those_through_that_pass(make):
             assert await take(some, 1) == [("added", 1)]
             await publish(service, ("updated", worker(2)))
             assert await take(some, 1) == [("dropped", 2)]
+
+    in_it(make, main)
+
+
+def test_a_filter_that_counts_as_false_is_one_too(make):
+    class Nobody(list):
+        def __call__(self, metadata):
+            return False
+
+    async def main(service):
+        await publish(service, ("added", worker(1)))
+        async with aclosing(aiter(service.subscribe(Nobody()))) as events:
+            step = asyncio.ensure_future(anext(events))
+            assert await silent(step, 0.1)
+            await stop(step)
 
     in_it(make, main)
 

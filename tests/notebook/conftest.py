@@ -58,3 +58,9 @@ def pair(tmp_path_factory):
     pair = Pair(tmp_path_factory.mktemp("pair"))
     yield pair
     pair.close()
+
+
+@pytest.fixture
+def same(pair):
+    """`same(cell, before=..., after=...)`: the cell does the same with and without `%%wool`."""
+    return pair.same

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from tests.support.kernel import plain, same, wool
+from tests.support.kernel import plain, wool
 
 ROOT = Path(__file__).parents[2]
 
@@ -199,8 +199,8 @@ def test_after_an_error_the_next_cell_runs_on_the_same_worker(kernel, body):
     assert kernel.value("before == after")
 
 
-def test_a_system_exit_looks_as_in_a_plain_cell(kernel):
-    same(kernel, "raise SystemExit(3)", after=["1"])
+def test_a_system_exit_looks_as_in_a_plain_cell(same):
+    same("raise SystemExit(3)", after=["1"])
 
 
 def lines_of(traceback):
@@ -250,9 +250,8 @@ def test_tb_and_debugger_state_know_the_last_error(kernel):
     assert kernel.value("type(__import__('sys').last_value).__name__") == "ZeroDivisionError"
 
 
-def test_warnings_are_shown_once(kernel):
+def test_warnings_are_shown_once(same):
     same(
-        kernel,
         "import warnings\nfor _ in range(3): warnings.warn('careful')\nwarnings.warn('other', DeprecationWarning)",
     )
 

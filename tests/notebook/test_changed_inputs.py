@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.support.kernel import same
-
 SETUP = """
 import collections, dataclasses, types, argparse, decimal, datetime
 import numpy as np, pandas as pd
@@ -119,8 +117,8 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("cell", "check", "thing"), CHANGES)
-def test_a_change_is_seen_through_every_alias(kernel, cell, check, thing):
-    same(kernel, cell, before=[SETUP, f"alias = [{thing}]"], after=[f"{check}", f"alias[0] is {thing}, alias[0]"])
+def test_a_change_is_seen_through_every_alias(same, cell, check, thing):
+    same(cell, before=[SETUP, f"alias = [{thing}]"], after=[f"{check}", f"alias[0] is {thing}, alias[0]"])
 
 
 @pytest.mark.parametrize(

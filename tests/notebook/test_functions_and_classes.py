@@ -4,8 +4,6 @@
 
 import pytest
 
-from tests.support.kernel import same
-
 FUNCTIONS = """
 import functools, contextlib, asyncio, typing
 counter = 0; log = []
@@ -103,8 +101,8 @@ FUNCTION_CELLS = [
 
 
 @pytest.mark.parametrize(("cell", "check"), FUNCTION_CELLS)
-def test_functions_work_as_in_the_kernel(kernel, cell, check):
-    same(kernel, cell, before=[FUNCTIONS], after=[check, "counter, log"])
+def test_functions_work_as_in_the_kernel(same, cell, check):
+    same(cell, before=[FUNCTIONS], after=[check, "counter, log"])
 
 
 CLASSES = """
@@ -269,8 +267,8 @@ CLASS_CELLS = [
 
 
 @pytest.mark.parametrize(("cell", "check"), CLASS_CELLS)
-def test_classes_work_as_in_the_kernel(kernel, cell, check):
-    same(kernel, cell, before=[CLASSES], after=[check, "Point.made, Reg.subs"])
+def test_classes_work_as_in_the_kernel(same, cell, check):
+    same(cell, before=[CLASSES], after=[check, "Point.made, Reg.subs"])
 
 
 def test_a_function_that_is_redefined_in_the_kernel_is_fresh_in_the_next_cell(kernel):

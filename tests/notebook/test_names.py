@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.support.kernel import same
-
 BINDINGS = [
     pytest.param("x = 1", "x", id="assignment"),
     pytest.param("a = b = [1]", "(a, a is b)", id="two targets"),
@@ -65,9 +63,9 @@ BINDINGS = [
 
 
 @pytest.mark.parametrize(("cell", "check"), BINDINGS)
-def test_what_a_cell_binds_is_there_afterwards(kernel, cell, check):
+def test_what_a_cell_binds_is_there_afterwards(same, cell, check):
     before = ["n = 41; s = 'text'; d = {'k': 0}"]
-    same(kernel, cell, before=before, after=[f"import builtins; builtins.print(repr({check}))"])
+    same(cell, before=before, after=[f"import builtins; builtins.print(repr({check}))"])
 
 
 DELETIONS = [
@@ -87,8 +85,8 @@ DELETIONS = [
 
 
 @pytest.mark.parametrize("cell", DELETIONS)
-def test_what_a_cell_deletes_is_gone(kernel, cell):
-    same(kernel, cell, before=["x = 1; y = [1, 2]"], after=["[name for name in ('x', 'y') if name in globals()], y"])
+def test_what_a_cell_deletes_is_gone(same, cell):
+    same(cell, before=["x = 1; y = [1, 2]"], after=["[name for name in ('x', 'y') if name in globals()], y"])
 
 
 def test_a_name_deleted_in_the_kernel_is_unknown_to_the_next_cell(kernel):
@@ -156,13 +154,13 @@ READS = [
 
 
 @pytest.mark.parametrize("cell", READS)
-def test_what_a_cell_reads_is_there(kernel, cell):
+def test_what_a_cell_reads_is_there(same, cell):
     before = [
         "x = 41; words = ['a', 'b']; d = {}\ndef f(a): return a + 1",
         "def h(a): return f(a) + x\nvia = {'h': h}",
         "import pandas as pd\nframe = pd.DataFrame({'a': [1, 2, 3]}); limit = 1",
     ]
-    same(kernel, cell, before=before, after=["words, d"])
+    same(cell, before=before, after=["words, d"])
 
 
 def test_time_above_and_inside_a_cell_shows_the_times_and_binds(kernel):
@@ -213,7 +211,7 @@ RESULTS = [
 
 
 @pytest.mark.parametrize("cell", RESULTS)
-def test_the_last_expression_is_shown_and_kept(kernel, cell):
+def test_the_last_expression_is_shown_and_kept(kernel, same, cell):
     import re
 
     if "%%time" in cell:
@@ -221,7 +219,7 @@ def test_the_last_expression_is_shown_and_kept(kernel, cell):
         assert re.search("Wall time", result.stdout)
         assert result.value == "5"
         return
-    same(kernel, cell, before=["7"], after=["_", "sorted(Out)", "__"])
+    same(cell, before=["7"], after=["_", "sorted(Out)", "__"])
 
 
 def test_time_of_one_line_shows_its_value(kernel):

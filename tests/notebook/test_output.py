@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.support.kernel import same, wool
+from tests.support.kernel import wool
 from tests.support.waiting import wait_until
 
 CELLS = [
@@ -92,8 +92,8 @@ CELLS = [
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_output_is_that_of_a_plain_cell(kernel, cell):
-    same(kernel, cell)
+def test_output_is_that_of_a_plain_cell(same, cell):
+    same(cell)
 
 
 def test_cell_magics_inside_show_their_output(kernel):
@@ -286,8 +286,8 @@ PLOT = "import matplotlib.pyplot as plt\n"
         pytest.param("import pandas as pd\npd.Series([1, 2]).plot()", id="pandas"),
     ],
 )
-def test_figures_appear_as_in_a_plain_cell(kernel, cell):
-    same(kernel, PLOT + cell, before=["%matplotlib inline\n" + PLOT], after=["plt.get_fignums()", "pass", "1"])
+def test_figures_appear_as_in_a_plain_cell(same, cell):
+    same(PLOT + cell, before=["%matplotlib inline\n" + PLOT], after=["plt.get_fignums()", "pass", "1"])
 
 
 def test_an_open_figure_appears_after_the_error(kernel):

@@ -4,8 +4,6 @@
 
 import pytest
 
-from tests.support.kernel import same
-
 CELLS = [
     pytest.param("import os; os.chdir(sub); os.getcwd()", "import os; os.getcwd() == sub", id="chdir"),
     pytest.param("%cd -q {sub}\nopen('here.txt', 'w').close()", "import os; os.listdir(sub)", id="%cd"),
@@ -57,13 +55,12 @@ if base not in sys.path: sys.path.insert(0, base)
 
 
 @pytest.mark.parametrize(("cell", "check"), CELLS)
-def test_process_state_follows_and_comes_back(kernel, tmp_path, cell, check):
+def test_process_state_follows_and_comes_back(same, tmp_path, cell, check):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "mod_in_sub.py").write_text("v = 5\n")
     (tmp_path / "local_mod.py").write_text("v = 6\n")
     (tmp_path / "rel.txt").write_text("relative\n")
     same(
-        kernel,
         cell,
         before=[f"base = {str(tmp_path)!r}" + SETUP],
         after=[check, "sorted(k for k in os.environ if k.startswith('WOOL'))"],

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.kernel import plain, same, wool
+from tests.support.kernel import plain, wool
 
 CELLS = [
     pytest.param("%pwd", id="%pwd"),
@@ -145,9 +145,9 @@ def test_a_cell_within_a_cell_is_refused_in_words_or_runs(kernel):
     assert result.status == "ok" or result.error is None or "wool" in result.error.evalue
 
 
-def test_history_keeps_the_cell_as_typed(kernel):
+def test_history_keeps_the_cell_as_typed(kernel, same):
     kernel.wool("x = 1")
     assert kernel.value("In[-2] if In[-1].startswith('print') else In[-1]").startswith(
         ("%%wool", "get_ipython().run_cell_magic('wool'")
     )
-    assert same(kernel, "1", after=["len(In)"])
+    same("1", after=["len(In)"])

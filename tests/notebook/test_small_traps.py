@@ -312,3 +312,11 @@ def test_a_tracer_that_a_cell_left_on_ends_with_it(kernel, left_on):
     assert kernel.value("'call' in seen")
     kernel.wool("seen.clear(); f()")
     assert kernel.value("seen") == []
+
+
+def test_texts_have_one_hash_on_all_workers(kernel):
+    """Else a vocabulary that is made from a set would have another order in the next cell."""
+    kernel.wool("one = hash('text')")
+    assert kernel.run(wool("import os; os._exit(1)")).error.ename == "WorkerDied"
+    kernel.wool("two = hash('text')\nimport os; seen = 'PYTHONHASHSEED' in os.environ")
+    assert kernel.value("(one == two, seen)") == (True, False)

@@ -190,6 +190,20 @@ def test_a_publish_elsewhere_is_told_without_polling(root):
         run(main())
 
 
+def test_a_fork_of_who_follows_is_told_too(root):
+    """It has none of its parent's threads."""
+    with owner(root) as first, Interpreter("publish", root) as publisher:
+        assert publisher.hear() == "bound"
+        assert publisher.ask("added 1") == "published"
+        with Interpreter("follow_and_fork", root, "liveness_interval_s=60") as parent:
+            assert parent.hear() == "added 1"
+            for number in (2, 3):
+                assert publisher.ask(f"added {number}") == "published"
+                assert parent.hear(20) == f"added {number}"
+            assert first.end() == 0
+            assert parent.hear(20) == "DiscoveryNamespaceNotFound"
+
+
 @pytest.mark.case("REG-21", "REG-17")
 @pytest.mark.parametrize("ending", ["killed", "in order"])
 def test_all_who_follow_hear_that_the_owner_is_gone(root, ending):

@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from tests.support import loops
+from tests.support.channels import in_the_pool
 from tests.support.loops import settle, until
 from tests.support.pools import lives, names_in, pool_processes
 from tests.support.requests import cell_request
 from wool_jupyter import host
 from wool_jupyter.discovery.root import kernel_namespace
-from wool_jupyter.dispatch import channels
 from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WoolError, WorkerDied
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
@@ -440,7 +440,7 @@ def test_a_fixed_number_stays_when_the_next_call_comes_with_the_death():
 
 
 async def break_the_channel():
-    (channel,) = channels.of_this_loop()._open.values()
+    (channel,) = in_the_pool()
     channel._stream.cancel()
     await until(lambda: channel.broken)
 

@@ -20,6 +20,11 @@ async def opened(metadata: WorkerMetadata, token: str) -> AsyncIterator[channels
         await channel.close()
 
 
+def in_the_pool() -> list[channels.Channel]:
+    """Of this loop, used or not."""
+    return [entry.value for entry in channels.of_this_loop()._pool._entries.values()]
+
+
 def under_way(channel: channels.Channel) -> int:
     return len(channel._calls)
 

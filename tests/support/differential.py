@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -144,6 +145,14 @@ class Pair:
         with ThreadPoolExecutor(len(self.sides)) as threads:
             (plainly, _), (woolly, notices) = threads.map(lambda side: side.run(cells), self.sides)
         return difference(plainly, woolly), notices
+
+    def same(self, cell: str, *, before: Iterable[str] = (), after: Iterable[str] = ()) -> None:
+        """All that is seen is the same, and there is no notice. One side after the other: both may use the files of a test."""
+        sources = [(each, False) for each in before], [(cell, True)], [(each, False) for each in after]
+        cells = [Cell(textwrap.dedent(source), is_wool) for part in sources for source, is_wool in part]
+        (plainly, _), (woolly, notices) = (side.run(cells) for side in self.sides)
+        seen = {place: pair for place, pair in difference(plainly, woolly).items() if place.startswith("cell")}
+        assert not (wrong := verdict(Case("", ()), seen, notices, "")), wrong
 
     def close(self) -> None:
         for kernel in self._kernels:

@@ -14,11 +14,12 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from tests.support.discovery import descriptors, shown, worker
 from wool_jupyter.discovery.local import LocalDiscovery
@@ -30,9 +31,17 @@ PROJECT = Path(__file__).parents[2]
 class Interpreter:
     """Killed when the context ends, unless it has ended."""
 
-    def __init__(self, role: str, root: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> None:
-        command = [*prefix, sys.executable, "-m", "tests.support.discovery_process", role, str(root), *arguments]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT)
+    def __init__(
+        self,
+        role: str,
+        root: Path,
+        *arguments: str,
+        prefix: tuple[str, ...] = (),
+        module: str = "tests.support.discovery_process",
+        **options: Any,
+    ) -> None:
+        command = [*prefix, sys.executable, "-m", module, role, str(root), *arguments]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT, **options)
         self._heard = b""
 
     def __enter__(self) -> Self:
@@ -188,6 +197,22 @@ async def follow(root: Path, *options: str) -> None:
         say(type(error).__name__)
 
 
+async def follow_and_fork(root: Path, *options: str) -> None:
+    """Follows, and so does its forked child, which alone tells."""
+    async with aclosing(aiter(LocalDiscovery.Subscriber("n", root=root))) as events:
+        waiting = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        while not threading.active_count() > 2:  # noqa: ASYNC110 (until its observer runs)
+            await asyncio.sleep(0.01)
+        if not os.fork():
+            try:
+                asyncio.run(follow(root, *options))
+            finally:
+                os._exit(0)
+        await waiting
+        await heard()
+
+
 async def follow_without_descriptors(root: Path) -> None:
     """With as few descriptors as let it bind, and one more until it sees the worker and adds another. Tells what failed before."""
     used = descriptors()
@@ -219,6 +244,7 @@ ROLES = {
         publish,
         publish_for_ever,
         follow,
+        follow_and_fork,
         follow_without_descriptors,
     )
 }

@@ -18,7 +18,7 @@ T = TypeVar("T")
 STEP_S = 30
 
 SHORT = settings(max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
-LONG = settings(SHORT, max_examples=80, stateful_step_count=50)  # the slowest takes a minute
+LONG = settings(SHORT, max_examples=300, stateful_step_count=60)  # half a minute each
 
 by_length = pytest.mark.parametrize(
     "profile",

@@ -42,7 +42,7 @@ class FakeDiscovery:
         return self.subscribe()
 
     def subscribe(self, filter: Predicate | None = None) -> DiscoverySubscriberLike:
-        accepted = filter or self._filter
+        accepted = self._filter if filter is None else filter
         return self if accepted is None else afilter(accepted, self)
 
     async def publish(self, type: DiscoveryEventType, metadata: WorkerMetadata) -> None:

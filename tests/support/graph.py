@@ -132,6 +132,10 @@ def _described(obj: Any) -> Described:
         return Described(f"{cls.__name__} {obj.dtype} {list(obj.names)} {obj.tolist()!r}", [], has_identity=False)
     if cls.__name__ == "cython_function_or_method":
         return Described(f"function {obj.__module__}.{obj.__qualname__}", [], has_identity=False)
+    if library == "matplotlib" and not isinstance(obj, dict):
+        return Described(
+            f"{cls.__module__}.{cls.__qualname__}", []
+        )  # full of addresses and callbacks: its picture tells
     if library == "polars" and cls.__name__ in ("DataFrame", "Series"):
         schema = obj.schema if cls.__name__ == "DataFrame" else (obj.name, obj.dtype)
         rows = obj.rows() if cls.__name__ == "DataFrame" else obj.to_list()

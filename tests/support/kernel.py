@@ -270,23 +270,3 @@ class Kernel:
             self.client.stop_channels()
             self.manager.shutdown_kernel(now=now)
         self.manager.cleanup_resources()
-
-
-def same(kernel: Kernel, cell: str, *, before: Iterable[str] = (), after: Iterable[str] = ()) -> Result:
-    """Runs `cell` as a plain one and under `%%wool`, each with the same cells around it: all that is seen has to be equal.
-    Returns what the last cell showed."""
-    seen = []
-    for kind in (plain, wool):
-        kernel.reset()
-        results = [kernel.ok(each) for each in before]
-        results.append(kernel.run(kind(cell)))
-        results += [kernel.run(each) for each in after]
-        seen.append([_masked(result.as_seen()) for result in results])
-    assert seen[1] == seen[0], f"under %%wool:\n{seen[1]}\nas a plain cell:\n{seen[0]}"
-    return results[-1]
-
-
-def _masked(seen: Any) -> Any:
-    """Without what differs between two runs of the same cell in one process, too."""
-    text = repr(seen).replace("'%%wool'", "'#'").replace("      1 %%wool", "      1 #").replace("1 # %%wool", "1 #")
-    return re.sub(r"0x[0-9a-f]+|-+> 1 #|/tmp/ipykernel_\d+/\d+\.py|<ipython-input-[^>]*>", "…", text)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.discovery import NEVER, descriptors, generation_of, owned, tree
 from wool_jupyter.discovery import claim, files, generation, locks, registry
-from wool_jupyter.errors import DiscoveryNamespaceContended, DiscoveryNamespaceInUse
+from wool_jupyter.errors import DiscoveryNamespaceContended, DiscoveryNamespaceInUse, DiscoveryNamespaceNotFound
 
 
 @pytest.fixture(autouse=True)
@@ -208,28 +208,36 @@ def test_what_a_killed_owner_left_is_swept(root):
 
 
 @pytest.mark.case("REG-03")
-def test_a_generation_is_owned_before_it_can_be_found(root, monkeypatch):
-    """At each step of the staging: what can be found is locked."""
+def test_who_binds_while_a_generation_is_staged_gets_all_of_it_or_nothing(root, monkeypatch):
+    """At each step: what can be found is complete, and owned."""
     seen = []
 
-    def looking(name):
+    def binding_after(name):
         real = getattr(files, name)
 
         def wrapped(*args, **options):
             result = real(*args, **options)
-            if (root / "n" / "current").is_symlink():
-                seen.append(claim.is_served(root / "n"))
-                assert (generation_of(root / "n") / "registry").stat().st_size == 16 + 8 * 16
+            with monkeypatch.context() as patch:
+                patch.setattr(files, name, real)
+                try:
+                    binding = registry.bind("n", root)
+                except DiscoveryNamespaceNotFound:
+                    seen.append(False)
+                    assert not (root / "n" / "current").is_symlink()
+                else:
+                    seen.append(True)
+                    assert binding.capacity == 8
+                    binding.close()
             return result
 
         return wrapped
 
-    for name in ("make_directory", "link", "rename", "lock"):
-        monkeypatch.setattr(files, name, looking(name))
+    for name in ("make_directory", "write", "link", "rename", "lock"):
+        monkeypatch.setattr(files, name, binding_after(name))
     claimed = owned(root / "n")
     monkeypatch.undo()
-    assert seen
-    assert all(seen)
+    assert seen == sorted(seen)
+    assert set(seen) == {False, True}
     claimed.release()
 
 

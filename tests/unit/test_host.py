@@ -176,3 +176,9 @@ print(host.has_children())
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.split() == ["False", "True", "False"]
+
+
+@pytest.mark.parametrize(("platform", "watched"), [("linux", True), ("darwin", False)])
+def test_files_are_watched_where_that_is_prompt(monkeypatch, platform, watched):
+    monkeypatch.setattr("sys.platform", platform)
+    assert host.watches_files() is watched

@@ -89,6 +89,14 @@ def test_a_name_that_is_no_single_component_is_refused(make, name):
         make(name)
 
 
+@pytest.mark.parametrize(
+    "make", [LocalDiscovery, LocalDiscovery.Publisher, LocalDiscovery.Subscriber, LocalDiscovery.borrow]
+)
+def test_a_root_that_a_change_of_directory_would_move_is_refused(make):
+    with pytest.raises(ValueError, match="absolute"):
+        make("n", root=Path("relative"))
+
+
 @pytest.mark.parametrize("make", [LocalDiscovery.Publisher, LocalDiscovery.Subscriber, LocalDiscovery.borrow])
 def test_only_an_owner_gets_a_name_of_its_own(make):
     with pytest.raises(TypeError):

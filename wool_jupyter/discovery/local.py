@@ -36,10 +36,9 @@ class BorrowedDiscovery:
         self._namespace = generation.checked(namespace)
         self._lock_timeout = checks.timeout(lock_timeout)
         self._poll_interval = checks.interval("poll_interval", poll_interval)
-        self._liveness_interval_s = liveness_interval_s
-        checks.interval("liveness_interval_s", liveness_interval_s)
+        self._liveness_interval_s = checks.interval("liveness_interval_s", liveness_interval_s)
         self._filter = filter
-        self._root = root
+        self._root = checks.root(root)
 
     @property
     def namespace(self) -> str:
@@ -62,7 +61,7 @@ class BorrowedDiscovery:
             liveness_interval_s=self._liveness_interval_s,
             root=self._root,
         )
-        accepted = filter or self._filter
+        accepted = self._filter if filter is None else filter
         return subscriber if accepted is None else afilter(accepted, subscriber)
 
 

@@ -26,7 +26,7 @@ class LocalPublisher:
         """`lock_timeout` in seconds, None for no end. `root`: where the owner has it; None looks where a default owner would."""
         self._namespace = generation.checked(namespace)
         self._lock_timeout = checks.timeout(lock_timeout)
-        self._root = root
+        self._root = checks.root(root)
         self._binding: Binding | None = None
         self._closed = False
 

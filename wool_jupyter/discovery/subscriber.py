@@ -26,7 +26,7 @@ def _sharing(
     """What makes two subscriptions one feed. Checks the arguments: the subscriber itself is made much later."""
     checks.interval("poll_interval", poll_interval)
     checks.interval("liveness_interval_s", liveness_interval_s)
-    return generation.checked(namespace), poll_interval, liveness_interval_s, root
+    return generation.checked(namespace), poll_interval, liveness_interval_s, checks.root(root)
 
 
 class LocalSubscriber(metaclass=SubscriberMeta, key=_sharing):

@@ -44,7 +44,7 @@ _UNREADABLE = _End(WorkerDied, WorkerRefused, "the worker sent a message that ca
 _OTHER_PROTOCOL = f"the worker does not speak protocol {PROTOCOL}, as this kernel does: restart the kernel"
 _TOO_LARGE = f"a message was larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB: the worker ended the connection"
 
-# No words: the worker's own. gRPC's library never gives these codes itself (its doc/statuscodes.md), but for UNAVAILABLE.
+# No words: the worker's own. gRPC's library gives none of these codes itself (its doc/statuscodes.md) before the last four.
 _ENDS = {
     grpc.StatusCode.UNAUTHENTICATED: _End(
         WorkerRefused, WorkerRefused, "the worker does not accept this kernel's token"
@@ -54,6 +54,7 @@ _ENDS = {
     grpc.StatusCode.INVALID_ARGUMENT: _End(WorkerRefused, WorkerRefused, ""),
     grpc.StatusCode.RESOURCE_EXHAUSTED: _End(MessageTooLarge, NotReached, _TOO_LARGE),
     grpc.StatusCode.UNAVAILABLE: _BROKE,
+    grpc.StatusCode.INTERNAL: _BROKE,  # what gRPC makes of any end that overtakes a write (1.85)
     grpc.StatusCode.DEADLINE_EXCEEDED: _BROKE,
     grpc.StatusCode.CANCELLED: _BROKE,
 }

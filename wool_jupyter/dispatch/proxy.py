@@ -272,9 +272,9 @@ class WorkerProxy:
             raise NotReached(f"worker {uid} is not there")
         await connection.probe()
 
-    async def admitted(self, uid: UUID) -> None:
-        """Returns once that worker can be asked. Raises what the discovery raised, if it fails first."""
-        while uid not in self._connections:
+    async def admitted(self, uid: UUID | None = None) -> None:
+        """Returns once that worker can be asked; without a uid, once any can. Raises what the discovery raises first."""
+        while not self._connections if uid is None else uid not in self._connections:
             if self._failure is not None:
                 self._tell_failure()
             self._changed.clear()

@@ -119,7 +119,8 @@ def use(proxy: ProxyLike, *, places: Places = lambda: nullcontext(())) -> Iterat
     try:
         yield
     finally:
-        _current.reset(token)
+        with suppress(ValueError):  # left in another task: the context where it was entered is out of reach
+            _current.reset(token)
 
 
 def carry(proxy: CarriedProxy, *, places: tuple[str, ...]) -> None:

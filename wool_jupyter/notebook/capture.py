@@ -54,6 +54,7 @@ class Capture:
     deletes: frozenset[str]
     attributes: frozenset[str]
     whole_namespace: bool
+    submodules: frozenset[str] = frozenset()  # `import a.b` binds `a`, and `a.b` is loaded, too
 
 
 def analyze(source: str, flags: int = 0, *, filename: str = "<cell>") -> Capture:
@@ -69,7 +70,12 @@ def analyze(source: str, flags: int = 0, *, filename: str = "<cell>") -> Capture
         whole = compile(tree, filename, "exec", flags=flags, dont_inherit=True)
         flow = _Flow(flags | whole.co_flags & _FUTURE_FLAGS)
         flow.block(tree.body, frozenset(), where=_Where())
-    return flow.found.frozen()
+    return replace(flow.found.frozen(), submodules=_dotted_imports(tree))
+
+
+def _dotted_imports(tree: ast.AST) -> frozenset[str]:
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import))
+    return frozenset(alias.name for node in imports for alias in node.names if "." in alias.name)
 
 
 @dataclass(slots=True)

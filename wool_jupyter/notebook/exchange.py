@@ -1,6 +1,8 @@
 """Variables on their way: out of the kernel's namespace, and home again into the same objects."""
 
+import contextlib
 import functools
+import importlib
 import io
 import linecache
 import pickle
@@ -226,6 +228,13 @@ class Shipment:
         sources = {file: (cell_numbers.get(file), lines) for file, lines in cells if lines is not None}
         return Names(parcel, tuple(self._segments), tuple(submodules), pickle.dumps(sources))
 
+    def load_submodules(self) -> None:
+        """Of packages that the notebook has: a cell's `import a.b` makes `a.b` of an `a` that may have been there before."""
+        for name in self._capture.submodules:
+            if isinstance(self.namespace.get(name.partition(".")[0]), types.ModuleType):
+                with contextlib.suppress(ImportError):  # in a branch that was not taken
+                    importlib.import_module(name)
+
     @property
     def shipped(self) -> set[str]:
         return {name for name, _, _ in self._segments}
@@ -348,6 +357,7 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
     namespace.update(arrived.names)
     for name in deleted:
         namespace.pop(name, None)
+    shipment.load_submodules()
     if patch.replaced:
         for name, value in list(namespace.items()):
             if id(value) in patch.replaced:

@@ -1,13 +1,12 @@
 """The one pool of this kernel: started by the first cell that needs it, ended with the kernel."""
 
 import atexit
-import itertools
 import os
-import shutil
+import secrets
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -26,7 +25,6 @@ from wool_jupyter.pool.crew import WorkerSnapshot
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
-from wool_jupyter.wire import layout
 
 T = TypeVar("T")
 
@@ -47,7 +45,6 @@ class Runtime:
         self.handles = Handles()
         self.unshippable: list[str] = []  # aspects of the process that the last cell had to go without
         self._late_text = LateText()
-        self._calls = itertools.count(1)
         os.register_at_fork(after_in_child=self._disown)
 
     @property
@@ -104,7 +101,9 @@ class Runtime:
         return self._home
 
     def _started(self, home: Home, settings: PoolSettings, log: BinaryIO) -> KernelPool:
-        starting = KernelPool.start(home, settings, environment=os.environ, version=version("wool_jupyter"))
+        # One hash of a text on all workers, and so one order of a set. The kernel's own can't be had.
+        environment = {"PYTHONHASHSEED": str(secrets.randbelow(1 << 32)), **os.environ}
+        starting = KernelPool.start(home, settings, environment=environment, version=version("wool_jupyter"))
         try:
             return self._outcome(starting, KernelPool.stop)
         except BaseException:
@@ -174,17 +173,10 @@ class Runtime:
         if home is not None:
             home.disown()
 
-    @contextmanager
-    def call_directories(self) -> Iterator[tuple[str, ...]]:
-        """A call's own directory, and where its large buffers may go; all removed at the end."""
-        number = next(self._calls)
-        places = [layout.call(directory, number) for directory in self.places]
-        places[0].mkdir(mode=0o700)
-        try:
-            yield tuple(map(str, places))
-        finally:
-            for place in places:
-                shutil.rmtree(place, ignore_errors=True)  # a stopped pool has swept it already
+    def call_directories(self) -> AbstractContextManager[tuple[str, ...]]:
+        """As the home's, which the pool has entered."""
+        assert self._home is not None
+        return self._home.call_directories()
 
 
 async def _left(home: Home) -> None:

@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -19,6 +19,7 @@ from uuid import UUID, uuid4
 from wool_jupyter import host
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
+from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import RpcError, StartFailed
 from wool_jupyter.nursery.client import Child, Nursery
@@ -26,7 +27,7 @@ from wool_jupyter.nursery.exits import Exit
 from wool_jupyter.pool import supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.slots import Slots
-from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
 from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
 from wool_jupyter.wire import layout
 
@@ -95,9 +96,14 @@ class Crew:
         self._version = version
         self._tags = tags
         self._members: dict[UUID, Member] = {}
+        self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
+        self._looking = 0
         self._in_doubt = False
         self._tasks = OwnedTasks("crew")
+        self._ending = OwnedTasks("end of a crew")
+        self._patience: set[asyncio.Timeout] = set()
+        self._hurried = False
 
     @property
     def lost(self) -> bool:
@@ -147,6 +153,16 @@ class Crew:
         self._in_doubt = False
         self.supervise()
 
+    @contextmanager
+    def wanted(self) -> Iterator[None]:
+        """For as long as a call that takes no slot looks for a worker."""
+        self._looking += 1
+        self.supervise()
+        try:
+            yield
+        finally:
+            self._looking -= 1
+
     def supervise(self) -> None:
         """To be called when anything that counts has changed."""
         if self.lost:
@@ -158,7 +174,7 @@ class Crew:
             present=len(self._members),
             starting=self._starting,
             free=self.slots.free,
-            waiting=self.slots.waiting,
+            waiting=self.slots.waiting + self._looking,
             in_doubt=self._in_doubt,
         )
         for _ in range(supervisor.workers_to_start(standing)):
@@ -202,11 +218,12 @@ class Crew:
         metadata = WorkerMetadata(uid, child.report["address"], child.pid, self._version, self._tags)
         member = Member(metadata, child, time.time(), oom_kills, crash_report)
         try:
-            await self._publisher.publish("worker-added", metadata)
+            await self._announce("worker-added", metadata)
             if self._admitted is not None:
                 await self._admitted(uid)
         except BaseException:
             self._nursery.kill(str(uid))
+            await self._announce_end(metadata)  # it may have been announced for all that
             raise
         self._members[uid] = member
         self._tasks.start(self._watch(member), f"watch over {uid}")
@@ -221,14 +238,18 @@ class Crew:
         self._in_doubt = self._in_doubt or not member.used
         self.supervise()
         self._proxy.evict(uid)
-        await self._announce_end(member)
+        await self._announce_end(member.metadata, timeout_s=None)  # nobody waits for it, and nobody says it later
 
-    async def _announce_end(self, member: Member) -> None:
+    async def _announce(self, event: DiscoveryEventType, metadata: WorkerMetadata) -> None:
+        async with self._announcing:
+            await self._publisher.publish(event, metadata)
+
+    async def _announce_end(self, metadata: WorkerMetadata, *, timeout_s: float | None = ANNOUNCE_S) -> None:
         try:
-            async with asyncio.timeout(ANNOUNCE_S):
-                await self._publisher.publish("worker-dropped", member.metadata)
+            async with asyncio.timeout(timeout_s):
+                await self._announce("worker-dropped", metadata)
         except Exception:  # noqa: BLE001 (said in the log: the worker's end is not to depend on it)
-            _log.warning("the end of worker %s could not be announced", member.metadata.uid, exc_info=True)
+            _log.warning("the end of worker %s could not be announced", metadata.uid, exc_info=True)
 
     # Calls on them.
 
@@ -251,7 +272,10 @@ class Crew:
     def _took_a_call(self, uid: UUID) -> None:
         member = self._members.get(uid)
         if member is not None:
-            member.used, self._in_doubt = True, False
+            member.used = True
+            if self._in_doubt:
+                self._in_doubt = False
+                self.supervise()
 
     def _failed_a_call(self, uid: UUID) -> None:
         """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced."""
@@ -319,25 +343,58 @@ class Crew:
         except TimeoutError:
             _signal_group(member, number)
 
-    async def stop(self) -> None:
-        """Calls under way end with `WorkerDied`. Returns when the workers have ended, or a moment after they were killed.
+    async def stop(self, *, by: float | None = 0) -> None:
+        """Calls under way end with `WorkerDied`, unless `by`, a time of the loop (None: for ever), gives them the time to be
+        cancelled. Returns when the workers have ended, or a moment after they were killed; cancelled, it does so at once.
 
         Idempotent."""
+        ending = self._ending.start(self._stop(by), "stop", awaited=True)
+        try:
+            await asyncio.wait({ending})
+        except asyncio.CancelledError:
+            self._hurried = True
+            for patience in self._patience:
+                patience.reschedule(0)
+            while not ending.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({ending})
+            raise
+        ending.result()
+
+    async def _stop(self, by: float | None) -> None:
         members = list(self._members.values())
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"
         await self._tasks.close()
-        await asyncio.gather(*map(self._end_at_stop, members))
+        await asyncio.gather(*(self._end_at_stop(member, by) for member in members))
         self._members.clear()
 
-    async def _end_at_stop(self, member: Member) -> None:
+    async def _end_at_stop(self, member: Member, by: float | None) -> None:
         """Announced first, so that nobody asks it any more. It ends all the same."""
         self._proxy.evict(member.metadata.uid)
         try:
-            await self._announce_end(member)
+            await self._announce_end(member.metadata)
+            if not self._hurried and (by is None or by > asyncio.get_running_loop().time()):
+                await self._persuade(member, by)
         finally:
             self._nursery.kill(member.child.uid)
             await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
+
+    async def _persuade(self, member: Member, by: float | None) -> None:
+        """It is told to stop, and its routines are cancelled; then comes SIGTERM. Returns when it has ended, or the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(by) as patience:
+                self._patience.add(patience)
+                try:
+                    with suppress(TimeoutError, RpcError), closing(WorkerConnection(member.metadata)) as connection:
+                        async with asyncio.timeout_at(None if by is None else by - TERMINATE_S):
+                            await connection.stop(0)
+                    await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
+                    if not member.child.exited.done():
+                        await self._signal(member.metadata.uid, signal.SIGTERM)
+                        await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
+                finally:
+                    self._patience.discard(patience)
 
 
 def _signal_group(member: Member, number: int) -> None:

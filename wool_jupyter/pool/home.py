@@ -1,11 +1,13 @@
 """Where a process's workers live: a namespace that it owns, room for files, and the nursery."""
 
 import functools
+import itertools
 import os
 import secrets
+import shutil
 import threading
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 from wool_jupyter.aio.threads import run_to_end
@@ -30,6 +32,7 @@ class Home:
         self.places = tuple(places)  # room for the data of calls: beside the sockets, then on disk
         self._resources = resources
         self._nursery: Nursery | None = None
+        self._calls = itertools.count(1)
 
     @classmethod
     async def enter(
@@ -45,9 +48,9 @@ class Home:
                 discovery = await _owned(resources, namespace, chosen, capacity)
                 _furnish(discovery.directory)
                 places = [discovery.directory]
-                if (spare := await run_to_end(functools.partial(_spare, discovery.namespace, chosen))) is not None:
-                    resources.push_async_callback(run_to_end, spare[0].release)
-                    places.append(spare[1])
+                spare = _Spare(discovery.namespace)
+                resources.push_async_callback(run_to_end, spare.release)
+                places += await run_to_end(functools.partial(spare.directories, beside=chosen))
             except (OSError, DiscoveryNamespaceContended) as error:
                 raise StartFailed(f"The pool can't have its files: {error}") from error
             return cls(discovery, resources.pop_all(), places)
@@ -65,6 +68,18 @@ class Home:
     def is_intact(self) -> bool:
         """Nobody has removed its files from outside."""
         return all(map(Path.is_dir, self.places)) and layout.token(self.directory).exists()
+
+    @contextmanager
+    def call_directories(self) -> Iterator[tuple[str, ...]]:
+        """A call's own directory, and where its large buffers may go; all removed at the end. On any thread."""
+        number = next(self._calls)
+        places = [layout.call(directory, number) for directory in self.places]
+        places[0].mkdir(mode=0o700)
+        try:
+            yield tuple(map(str, places))
+        finally:
+            for place in places:
+                shutil.rmtree(place, ignore_errors=True)  # a home that was left has swept it already
 
     async def nursery(self, environment: Mapping[str, str]) -> Nursery:
         """Started when it is first asked for, and again after its end. `StartFailed`."""
@@ -113,26 +128,35 @@ def _furnish(directory: Path) -> None:
         token.write(secrets.token_hex(32))
 
 
-def _spare(namespace: str, chosen: Path) -> tuple[claim.Claim, Path] | None:
+class _Spare:
     """On disk, for buffers that memory has no room for: owned as the namespace itself, or whoever sweeps there takes it for
     a dead owner's."""
-    try:
-        other = root.choose_root(candidates=root.temporary_directories())
-        if other == chosen:
-            return None
-        owned = claim.claim(other / namespace, give_up=threading.Event())
-    except (NoUsableRoot, DiscoveryNamespaceInUse, DiscoveryNamespaceContended, OSError):
-        return None
-    if owned is None:
-        return None
-    try:
-        owned.sweep()
-        directory = owned.stage(_folders)
-        claim.sweep_dead(other, sparing=namespace)
-        return owned, directory
-    except OSError:
-        owned.release()
-        return None
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._owned: claim.Claim | None = None  # at once: who waits for the thread may be cancelled
+
+    def directories(self, *, beside: Path) -> list[Path]:
+        """None, if there is no other place or it can't be had."""
+        try:
+            other = root.choose_root(candidates=root.temporary_directories())
+            if other == beside:
+                return []
+            self._owned = claim.claim(other / self._namespace, give_up=threading.Event())
+            if self._owned is None:
+                return []
+            self._owned.sweep()
+            directory = self._owned.stage(_folders)
+            claim.sweep_dead(other, sparing=self._namespace)
+        except (NoUsableRoot, DiscoveryNamespaceInUse, DiscoveryNamespaceContended, OSError):
+            self.release()
+            return []
+        return [directory]
+
+    def release(self) -> None:
+        """Idempotent."""
+        if self._owned is not None:
+            self._owned.release()
 
 
 def _folders(fd: int) -> None:

@@ -5,26 +5,35 @@ default   no                one for each CPU  its own
 ephemeral no                as many as asked  its own
 durable   yes               none              the discovery's
 hybrid    yes, a service    as many as asked  the discovery's, where they are announced
+
+routine ─▶ proxy ─▶ worker           crew ─ added, dropped ─▶ discovery ─▶ proxy
+           └─ nobody is there ─▶ crew
 """
 
 import asyncio
 import os
 import warnings
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import cached_property
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, TypeVar
 
 from wool_jupyter import host
 from wool_jupyter.balance.protocol import LoadBalancerLike
 from wool_jupyter.discovery.filtering import afilter
+from wool_jupyter.discovery.local import BorrowedDiscovery
 from wool_jupyter.discovery.protocol import DiscoveryLike, DiscoveryPublisherLike, DiscoverySubscriberLike
+from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.proxy import HasOneOf, WorkerProxy
 from wool_jupyter.dispatch.routine import use
+from wool_jupyter.errors import NoWorkersAvailable
 from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.resolving import resolved
 from wool_jupyter.settings import POOL_SHUTDOWN_S, PoolSettings
+
+T = TypeVar("T")
 
 _DEFAULTS = PoolSettings()
 
@@ -87,48 +96,71 @@ class WorkerPool:
         self._entered = True
         async with AsyncExitStack() as resources:
             home = None if self._workers is None else await self._home(resources, self._workers)
-            subscriber, publisher = await self._found(resources, home)
-            self.proxy = WorkerProxy(discovery=subscriber, lease=self._lease, **self._options)
-            if home is not None and publisher is not None:
-                await self._start_crew(resources, home, publisher)
-            await resources.enter_async_context(self.proxy)
-            resources.enter_context(use(self.proxy))
+            found = await self._found(resources, home)
+            self.proxy = WorkerProxy(discovery=found.subscriber, lease=self._lease, **self._options)
+            crew = None if home is None else await self._crew(resources, home, found.publisher)
+            await self._enter(resources, self.proxy, "proxy")
+            places = {} if home is None or not found.is_here else {"places": home.call_directories}
+            whom = self.proxy if crew is None else _Refilled(self.proxy, crew, self._start_timeout_s)
+            resources.enter_context(use(whom, **places))
             self._resources = resources.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """TimeoutError if a discovery or a balancer has not ended in time."""
         resources, self._resources = self._resources, None
         if resources is not None:
-            async with asyncio.timeout(self._shutdown_timeout_s):
-                await resources.__aexit__(kind, error, trace)
+            await resources.__aexit__(kind, error, trace)
+
+    @cached_property
+    def _leave_by(self) -> float | None:
+        """A time of the loop, fixed by the first step of leaving."""
+        timeout_s = self._shutdown_timeout_s
+        return None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+
+    async def _enter(self, resources: AsyncExitStack, part: AbstractAsyncContextManager[T], what: str) -> T:
+        """Left in time, and without a say in what becomes of an error that passes."""
+        entered = await part.__aenter__()
+
+        async def leave(kind: Any, error: BaseException | None, trace: TracebackType | None) -> None:
+            try:
+                async with asyncio.timeout_at(self._leave_by) as limit:
+                    await part.__aexit__(kind, error, trace)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                raise TimeoutError(
+                    f"the pool's {what} has not ended within {self._shutdown_timeout_s:g} s of its end"
+                ) from None
+
+        resources.push_async_exit(leave)
+        return entered
 
     async def _home(self, resources: AsyncExitStack, workers: int) -> Home:
         home = await Home.enter(capacity=workers)
         resources.push_async_callback(home.leave)
         return home
 
-    async def _found(
-        self, resources: AsyncExitStack, home: Home | None
-    ) -> tuple[DiscoverySubscriberLike, DiscoveryPublisherLike | None]:
-        """Where to look for workers, and where to announce those that are started."""
-        wanted = HasOneOf(self._tags) if self._tags else None
-        if self._discovery is None:
-            assert home is not None
-            found: Any = home.discovery
+    async def _found(self, resources: AsyncExitStack, home: Home | None) -> "_Found":
+        if home is None:
+            expected: tuple[type, ...] = (DiscoveryLike, DiscoverySubscriberLike)
         else:
-            expected = (DiscoveryLike,) if home is not None else (DiscoveryLike, DiscoverySubscriberLike)
-            found = await resources.enter_async_context(resolved(self._discovery, *expected))
-        if isinstance(found, DiscoveryLike):
-            subscriber = found.subscriber if wanted is None else found.subscribe(wanted)
-            return subscriber, None if home is None else found.publisher
-        return found if wanted is None else afilter(wanted, found), None
+            expected = (DiscoveryLike,)
+        given = home.discovery if home is not None and self._discovery is None else self._discovery
+        kind, found = await self._enter(resources, resolved(given, *expected), "discovery")
+        wanted = HasOneOf(self._tags) if self._tags else None
+        if kind is not DiscoveryLike:
+            return _Found(found if wanted is None else afilter(wanted, found))
+        subscriber = found.subscriber if wanted is None else found.subscribe(wanted)
+        is_here = isinstance(found, BorrowedDiscovery)
+        return _Found(subscriber, None if home is None else found.publisher, is_here)
 
-    async def _start_crew(self, resources: AsyncExitStack, home: Home, publisher: DiscoveryPublisherLike) -> None:
+    async def _crew(self, resources: AsyncExitStack, home: Home, publisher: Any) -> Crew:
         assert self._workers is not None
         if hasattr(publisher, "__aenter__"):
-            publisher = await resources.enter_async_context(cast("Any", publisher))
+            publisher = await self._enter(resources, publisher, "publisher")
         crew = Crew(
             home,
             await home.nursery(os.environ),
@@ -140,5 +172,60 @@ class WorkerPool:
             version=version("wool_jupyter"),
             tags=self._tags,
         )
-        resources.push_async_callback(crew.stop)
+
+        async def stop() -> None:
+            await crew.stop(by=self._leave_by)
+
+        resources.push_async_callback(stop)
         await crew.start_all(self._workers)
+        return crew
+
+
+class _Found(NamedTuple):
+    """Where to look for workers, and where to announce those that are started."""
+
+    subscriber: DiscoverySubscriberLike
+    publisher: DiscoveryPublisherLike | None = None
+    is_here: bool = False  # its workers see the files of this process
+
+
+class _Refilled:
+    """A pool's proxy, to the process that starts the pool's workers: a call that nobody takes, as all are dead or do not answer,
+    waits for one that is started or answers again."""
+
+    def __init__(self, proxy: WorkerProxy, crew: Crew, patience_s: float) -> None:
+        self._proxy = proxy
+        self._crew = crew
+        self._patience_s = patience_s
+
+    async def dispatch(self, routine: str, body: bytes) -> Call:
+        """As the proxy's. `StartFailed` when no worker can be started any more."""
+        patient_until = asyncio.get_running_loop().time() + self._patience_s
+        with self._crew.wanted():
+            if not self._proxy.started:  # it may have to wait for its quorum, and would not hear of starts that fail
+                await self._one_of_ours(patient_until)
+            while True:
+                try:
+                    return await self._proxy.dispatch(routine, body)
+                except NoWorkersAvailable as error:
+                    if self._crew.slots.free:
+                        raise
+                    nobody = error
+                try:
+                    await self._one_of_ours(patient_until)
+                except TimeoutError:
+                    raise nobody from None
+                await self._proxy.admitted()
+
+    async def _one_of_ours(self, until: float) -> None:
+        """Returns when one of them is there and not in doubt."""
+        async with asyncio.timeout_at(until):
+            await self._crew.slots.take()
+            self._crew.slots.add()
+
+    async def stop(self) -> None:
+        await self._proxy.stop()
+
+    def __wool_reduce__(self) -> tuple[Any, ...]:
+        """On workers it is the proxy alone."""
+        return self._proxy.__wool_reduce__()

@@ -5,6 +5,8 @@ Packed on the thread that calls and unpacked in the context that runs it (`wire.
 
 import importlib
 import io
+import os
+import sys
 import types
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -29,6 +31,7 @@ class Request(msgspec.Struct, frozen=True):
     submodules: tuple[str, ...]
     places: tuple[str, ...]  # directories for large results, in order of preference; none: in the message
     proxy: bytes  # pickled: whom the routine asks in its turn
+    path: tuple[str, ...]  # where the caller finds its modules
 
 
 class Value(msgspec.Struct, frozen=True, tag="value"):
@@ -68,7 +71,9 @@ def pack_call(invocation: Invocation, *, places: tuple[str, ...], proxy: bytes) 
     `PayloadTooLarge`, `NoRoom`."""
     shipment = _Shipment(invocation, in_band=not places)
     parcel = _parcel(shipment.stream, shipment.buffers, places)
-    request = Request(parcel, shipment.order, shipment.submodules(), places, proxy)
+    request = Request(
+        parcel, shipment.order, shipment.submodules(), places, proxy, tuple(map(os.path.abspath, sys.path))
+    )
     return Packed(encode(request), shipment.described)
 
 
@@ -169,6 +174,9 @@ class _NameFailed(Exception):
 
 def unpack_call(request: Request) -> Invocation:
     """In a context with a home of its own. Raises whatever the user's objects raise."""
+    sys.path += [
+        place for place in request.path if place not in sys.path
+    ]  # behind the worker's own: nothing is shadowed
     for module in request.submodules:
         with suppress(ImportError):  # reached through a package perhaps; who needs it, says so
             importlib.import_module(module)

@@ -129,7 +129,8 @@ def enum_skeleton(
         body[each] = enum.member(value)  # also where it looks like a method
     with _hooks_muted(bases):
         made: type = importable.__new__(meta, name, bases, body)
-    type.__delattr__(made, "__new_member__")
+    if "__new_member__" in vars(made):
+        type.__delattr__(made, "__new_member__")
     return made
 
 

@@ -49,21 +49,23 @@ class Arrival:
         self.values: dict[str, Any] = {}
         self._roots: list[Any] = []
         self._objects = self._load()
-        met = {type(o) for o in self._objects.values()}
+        met = set(map(type, self._objects.values()))
         if met - _NO_STATE:
             _drop_temporaries(self._objects)
         self._kinds: dict[type, str | None] = {t: patching.kind_of(t) for t in met}
         self._kinds[_Gone] = None
-        identified = {t for t in met if not issubclass(t, _BY_VALUE) and not t.__module__.startswith("numpy.dtypes")}
-        self.numbers = {id(o): n for n, o in self._objects.items() if type(o) in identified and _is_ours(o)}
-        arrays = [o for o in self._objects.values() if pickling.is_array(type(o))]
+        with_identity = {t for t in met if not issubclass(t, _BY_VALUE) and not t.__module__.startswith("numpy.dtypes")}
+        array_types, class_types = set(filter(pickling.is_array, met)), {t for t in met if issubclass(t, type)}
+        wanted = with_identity | array_types | class_types  # a million strings are looked at once
+        held = [(n, o) for n, o in self._objects.items() if type(o) in wanted]
+        self.numbers = {id(o): n for n, o in held if type(o) in with_identity and _is_ours(o)}
+        arrays = [o for _, o in held if type(o) in array_types]
         self.view_bases = views.by_root(arrays)
         found = ((id(array), views.inside(array, self.view_bases)) for array in arrays)
         self._bases: views.Bases = {ident: base for ident, base in found if base is not None}
         self._kept = {ident: key for ident, key in standins.keys_by_id().items() if ident in self.numbers}
-        position = {id(o): n for n, o in self._objects.items()}
-        self._ends = [position[id(root)] for root in self._roots]
-        loaded = [o for o in self._objects.values() if isinstance(o, type) and o.__module__ == "__main__"]
+        self._ends = [self.numbers[id(root)] for root in self._roots]
+        loaded = [o for _, o in held if type(o) in class_types and o.__module__ == "__main__"]
         self._classes = {cls: classes.parts_of(cls) for cls in loaded}
         self._digests = [xxhash.xxh3_128_digest(b) for b in self._buffers]
         self._by_address = {(_address(b), b.nbytes): d for b, d in zip(self._buffers, self._digests, strict=True)}

@@ -1,0 +1,75 @@
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wool_jupyter
+from wool_jupyter import errors
+
+# What other documents and other people's code rely on.
+FIXED = """
+    WoolError NoWorkersAvailable LocalDiscovery DiscoveryLike DiscoveryPublisherLike DiscoverySubscriberLike DiscoveryEvent
+    WorkerMetadata WorkerConnection WorkerProxy WorkerPool LoadBalancerLike LoadBalancerContext LoadBalancerContextView
+    RoundRobinLoadBalancer Fanout FanoutConsumer SubscriberMeta ResourcePool afilter routine
+""".split()
+
+
+def for_type_checkers():
+    """Each name that the package shows them, and the module that it says has it."""
+    tree = ast.parse(Path(wool_jupyter.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    imports = [
+        node for node in block.body if isinstance(node, ast.ImportFrom) and node.module.startswith("wool_jupyter.")
+    ]
+    return {alias.name: node.module for node in imports for alias in node.names}
+
+
+def test_all_fixed_names_and_every_exception_of_discovery_are_offered():
+    discovery = {name for name in vars(errors) if name.startswith("Discovery")}
+    assert len(discovery) == 6
+    assert set(wool_jupyter.__all__) == set(FIXED) | discovery
+
+
+def test_type_checkers_are_shown_what_is_offered():
+    shown = for_type_checkers()
+    assert sorted(shown) == wool_jupyter.__all__
+    for name, module in shown.items():
+        assert getattr(wool_jupyter, name) is getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize("name", wool_jupyter.__all__)
+def test_a_name_is_what_it_is_called(name):
+    offered = getattr(wool_jupyter, name)
+    assert offered.__name__ == name
+    assert name in dir(wool_jupyter)
+
+
+def test_what_is_not_offered_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'wool_jupyter' has no attribute 'Crew'"):
+        _ = wool_jupyter.Crew
+    assert not hasattr(wool_jupyter, "_MISSING")
+
+
+def loaded_by(code):
+    script = f"{code}\nimport sys\nprint(*(name for name in sys.modules if name.startswith(('wool_jupyter.', 'grpc', 'asyncio'))))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_of_it():
+    assert loaded_by("import wool_jupyter; dir(wool_jupyter)") == set()
+
+
+def test_loading_the_extension_imports_no_pool():
+    shell = "from IPython.core.interactiveshell import InteractiveShell"
+    loaded = loaded_by(f"{shell}\nInteractiveShell().extension_manager.load_extension('wool_jupyter')")
+    assert "wool_jupyter.notebook.magics" in loaded
+    assert not {name for name in loaded if name.startswith(("wool_jupyter.pool", "wool_jupyter.dispatch", "grpc"))}
+
+
+def test_a_name_imports_what_it_needs_and_no_more():
+    loaded = loaded_by("from wool_jupyter import WorkerMetadata, NoWorkersAvailable")
+    assert loaded == {"wool_jupyter.records", "wool_jupyter.errors"}

@@ -1,0 +1,42 @@
+import asyncio
+import threading
+
+import pytest
+
+from tests.support.loops import run, settle
+from wool_jupyter.aio.threads import run_to_end
+
+
+def test_its_outcome_is_the_function_s():
+    async def main():
+        assert await run_to_end(threading.get_ident) != threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            await run_to_end(lambda: 1 / 0)
+
+    run(main())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_cancellation_is_raised_when_the_function_has_ended(fails):
+    async def main():
+        may_end, hurried, ended = threading.Event(), [], []
+
+        def function():
+            assert may_end.wait(10)
+            ended.append(True)
+            if fails:
+                raise ZeroDivisionError
+
+        task = asyncio.ensure_future(run_to_end(function, cancelled=lambda: hurried.append(True)))
+        await settle()
+        for _ in range(3):
+            task.cancel()
+            await settle()
+            assert not task.done()
+        assert hurried == [True]
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended == [True]
+
+    run(main())
