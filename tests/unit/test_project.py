@@ -73,3 +73,9 @@ def test_changelog_begins_with_what_is_unreleased():
     assert headings[:2] == ["Changelog", "[Unreleased]"]
     kinds = set(re.findall(r"^### (.*)$", changelog, re.MULTILINE))
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_each_test_file_has_a_name_of_its_own():
+    """Two of one name can't be collected in one run."""
+    names = [path.name for path in (ROOT / "tests").glob("*/test_*.py")]
+    assert sorted(names) == sorted(set(names))
