@@ -91,10 +91,10 @@ def test_a_hook_that_fails_costs_the_worker_its_place(at):
 
 def test_a_hook_that_blocks_holds_up_no_other_frame(at):
     """It runs where routines run, and not on the loop that talks to clients."""
-    go_on = threading.Event()
+    go_on, released = threading.Event(), []
 
     def blocks(active, task):
-        go_on.wait(10)
+        released.append(go_on.wait(5))
         return False
 
     async def main():
@@ -106,5 +106,6 @@ def test_a_hook_that_blocks_holds_up_no_other_frame(at):
             assert not waiting.done()
             go_on.set()
             assert await waiting == 5
+            assert released == [True]
 
     run(main())
