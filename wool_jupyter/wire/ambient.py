@@ -79,9 +79,13 @@ def follow(wanted: State, before: State, *, process: bool = True, libraries: boo
 
 
 def _as_it_was(aspect: _Aspect, before: bytes | None) -> Any:
+    if before:
+        return pickling.loads(before)
     if before is None:
         return None
-    return pickling.loads(before) if before else aspect.read()  # could not be pickled, so it has stayed here
+    with contextlib.suppress(Exception):  # `sys.argv = None`
+        return aspect.read()  # it could not be pickled, so it has stayed here
+    return None
 
 
 # Of the process, but made of classes, or used by the import of libraries.
