@@ -3,6 +3,7 @@
 Without a notebook: routines (`routine`) on the workers of a `WorkerPool`. A name is imported when it is first used.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     )
     from wool_jupyter.pool.worker_pool import WorkerPool
     from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # a notebook would show it: who wants to read it says so
 
 __all__ = [
     "DiscoveryBlockExhausted",

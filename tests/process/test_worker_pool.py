@@ -175,6 +175,15 @@ def test_numbers_that_mean_nothing_are_refused_at_once(refused):
         WorkerPool(**refused)
 
 
+@pytest.mark.parametrize("refused", [{"quorum": -1}, {"quorum_timeout": 0}, {"loadbalancer": object()}])
+def test_what_its_proxy_refuses_leaves_nothing(refused):
+    async def main():
+        with pytest.raises((ValueError, TypeError)):
+            await WorkerPool(spawn=1, **refused).__aenter__()
+
+    run(main())
+
+
 def test_a_pool_is_entered_once():
     async def main():
         async with workers_elsewhere():
@@ -341,6 +350,24 @@ def test_each_life_of_a_pool_makes_one_namespace_and_removes_it(base):
         assert len(seen) == 3
 
     run(main())
+
+
+def test_a_root_with_a_long_path_has_room_for_sockets_too(monkeypatch):
+    with tempfile.TemporaryDirectory(prefix="w" * 32, dir="/tmp") as top:
+        monkeypatch.setenv("WOOL_JUPYTER_RUNTIME_DIR", top)
+
+        def sockets():
+            return next(Path(top).glob("*/*/pool-*/*/s"))
+
+        async def main():
+            async with WorkerPool(spawn=1):
+                assert len(str(sockets())) + len("/12345678") > host.SOCKET_PATH_MAX_BYTES
+                assert await doubled(1) == 2
+                async with WorkerPool(discovery=LocalDiscovery.borrow(sockets().parents[1].name)):
+                    assert await doubled(2) == 4
+
+        run(main())
+        assert namespaces(Path(top)) == []
 
 
 @pytest.mark.case("X-15")
@@ -737,10 +764,12 @@ def test_a_discovery_that_does_not_end_is_named_and_strands_nothing():
 
     async def main():
         async with owned():
-            given = Endless(LocalDiscovery.borrow(SHARED))
-            with pytest.raises(TimeoutError, match="discovery has not ended within 2 s"):
-                async with WorkerPool(spawn=1, discovery=given, shutdown_timeout=2):
-                    assert await doubled(1) == 2
+            loop, given = asyncio.get_running_loop(), Endless(LocalDiscovery.borrow(SHARED))
+            with pytest.raises(TimeoutError, match="discovery has not ended within 3 s"):  # noqa: PT012
+                async with WorkerPool(spawn=1, discovery=given, shutdown_timeout=3):
+                    os.kill(await worker_pid(), signal.SIGSTOP)
+                    began = loop.time()
+            assert loop.time() - began < 3 + 2.5  # one time for all of it
             assert registered(SHARED) == set()
 
     run(main())

@@ -73,3 +73,9 @@ def test_loading_the_extension_imports_no_pool():
 def test_a_name_imports_what_it_needs_and_no_more():
     loaded = loaded_by("from wool_jupyter import WorkerMetadata, NoWorkersAvailable")
     assert loaded == {"wool_jupyter.records", "wool_jupyter.errors"}
+
+
+def test_what_is_logged_is_shown_to_nobody_who_has_not_asked():
+    code = "import logging, wool_jupyter; logging.getLogger('wool_jupyter.pool').warning('said')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -207,7 +207,7 @@ class Crew:
             "-m",
             "wool_jupyter.worker",
             str(uid),
-            str(self._home.directory),
+            str(self._home.short_directory),
             str(self._nursery.pid),
         ]
         child = await self._nursery.spawn(

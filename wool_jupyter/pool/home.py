@@ -29,6 +29,7 @@ class Home:
     def __init__(self, discovery: LocalDiscovery, resources: AsyncExitStack, places: list[Path]) -> None:
         self.discovery = LocalDiscovery.borrow(discovery.namespace, root=places[0].parents[1])
         self.namespace = discovery.namespace
+        self.short_directory = discovery.short_directory  # the same as `directory`, for paths of sockets
         self.places = tuple(places)  # room for the data of calls: beside the sockets, then on disk
         self._resources = resources
         self._nursery: Nursery | None = None
