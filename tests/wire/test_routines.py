@@ -15,6 +15,7 @@ from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.dispatch.routine import routine, use
 from wool_jupyter.errors import CallFailed, CannotShip, NoWorkersAvailable, PayloadTooLarge
+from wool_jupyter.records import ChannelOptions
 from wool_jupyter.wire import frames
 
 HERE = threading.get_ident()
@@ -687,6 +688,18 @@ def test_many_at_a_time_call_many_on_one_worker(sockets):
     async def main():
         async with routines_on(sockets) as (_, [service]):
             assert await asyncio.gather(*(fans_out(5) for _ in range(5))) == [10] * 5
+            await until(lambda: service.active == 0)
+
+    run(main())
+
+
+def test_more_calls_than_a_worker_has_permits_for_may_each_call_others_there(sockets):
+    """They would hold all permits, and wait for calls that wait for one."""
+
+    async def main():
+        async with routines_on(sockets) as (_, [service]):
+            many = ChannelOptions().max_concurrent_streams + 30
+            assert await asyncio.gather(*(deep(2) for _ in range(many))) == [2] * many
             await until(lambda: service.active == 0)
 
     run(main())
