@@ -258,6 +258,8 @@ def reset() -> None:
         pyplot.close("all")
         get_ipython().magics_manager.registry["ExecutionMagics"].default_runner = None  # `%run` would draw a figure
     shell = get_ipython()
+    if "matplotlib_inline.config" in sys.modules:
+        shell.run_line_magic("config", "InlineBackend.figure_format = 'png'")
     if "autoreload" in shell.magics_manager.magics["line"]:
         shell.run_line_magic("autoreload", "0")
     shell.compile.reset_compiler_flags()

@@ -214,6 +214,19 @@ def test_an_aspect_that_can_not_be_pickled_is_told_and_the_others_follow(tmp_pat
     assert Path.cwd() == tmp_path
 
 
+def test_what_could_not_be_pickled_is_put_back():
+    with Path(__file__).open() as unshippable:
+        pd.set_option("display.float_format", lambda number: f"{number}{unshippable}")
+    ambient.follow({"pandas options": pickling.dumps({})}, {"pandas options": b""})
+    assert pd.get_option("display.float_format") is None
+
+
+def test_what_makes_no_sense_is_replaced():
+    sys.argv, before = None, sys.argv
+    ambient.follow({"argv": pickling.dumps(before)}, {"argv": b""})
+    assert sys.argv == before
+
+
 def test_a_library_that_is_not_loaded_is_not_asked():
     script = """
 import sys

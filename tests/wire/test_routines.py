@@ -14,7 +14,8 @@ from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.dispatch.routine import routine, use
-from wool_jupyter.errors import CannotShip, NoWorkersAvailable, PayloadTooLarge
+from wool_jupyter.errors import CallFailed, CannotShip, NoWorkersAvailable, PayloadTooLarge
+from wool_jupyter.records import ChannelOptions
 from wool_jupyter.wire import frames
 
 HERE = threading.get_ident()
@@ -408,14 +409,23 @@ def test_what_can_not_be_loaded_there_ends_a_generator_that_was_to_be_sent_it(so
 
     async def main():
         async with routines_on(sockets) as (_, [service]):
-            found = counts(3)
+            found = takes_its_time_to_end()
             await anext(found)
             with pytest.raises(LookupError, match="can't be loaded"):
                 await found.asend(Bad())
-            assert notes == [0, "closed"]
+            assert notes == ["closed"]
             await until(lambda: service.active == 0)
 
     run(main())
+
+
+@routine
+async def takes_its_time_to_end():
+    try:
+        yield 1
+    finally:
+        await asyncio.sleep(0.05)
+        note("closed")
 
 
 def test_closing_a_generator_waits_for_its_clean_up(sockets, notes):
@@ -561,6 +571,40 @@ async def views_each():
     yield memoryview(b"x")
 
 
+class Rude(Exception):
+    """What it does when it is pickled, or shown, is none of its business."""
+
+    def __reduce__(self):
+        raise SystemExit(5)
+
+    def __str__(self):
+        raise SystemExit(6)
+
+
+@routine
+async def rude(how):
+    if how == "returns":
+        return {"it": [RudeObject()]}
+    raise Rude
+
+
+class RudeObject:
+    def __reduce__(self):
+        raise SystemExit(5)
+
+
+@pytest.mark.parametrize(("how", "error"), [("returns", SystemExit), ("raises", CallFailed)])
+def test_an_outcome_that_ends_whoever_packs_it_is_still_answered(sockets, how, error):
+    async def main():
+        async with routines_on(sockets) as (_, [service]):
+            with pytest.raises(error):
+                await rude(how)
+            assert await add(1) == 2
+            await until(lambda: service.active == 0)
+
+    run(main())
+
+
 LARGE = 20 << 20
 
 
@@ -644,6 +688,18 @@ def test_many_at_a_time_call_many_on_one_worker(sockets):
     async def main():
         async with routines_on(sockets) as (_, [service]):
             assert await asyncio.gather(*(fans_out(5) for _ in range(5))) == [10] * 5
+            await until(lambda: service.active == 0)
+
+    run(main())
+
+
+def test_more_calls_than_a_worker_has_permits_for_may_each_call_others_there(sockets):
+    """They would hold all permits, and wait for calls that wait for one."""
+
+    async def main():
+        async with routines_on(sockets) as (_, [service]):
+            many = ChannelOptions().max_concurrent_streams + 30
+            assert await asyncio.gather(*(deep(2) for _ in range(many))) == [2] * many
             await until(lambda: service.active == 0)
 
     run(main())

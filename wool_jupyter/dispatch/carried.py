@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from wool_jupyter.aio.resource_pool import ResourcePool
+from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.protocol import ProxyLike
 from wool_jupyter.errors import NoWorkersAvailable
 from wool_jupyter.wire import pickling
@@ -42,6 +43,8 @@ class CarriedProxy:
 
 
 async def _rebuilt(data: bytes) -> ProxyLike:
+    # A routine's call that waits for a permit would wait for calls that wait for routines like it.
+    channels.of_this_loop().bounded = False
     proxy: ProxyLike = pickling.loads(data)
     return proxy
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -79,9 +80,9 @@ class ChannelKey(NamedTuple):
 class Channel:
     """One stream to one worker, and many calls on it. Lives on the loop that opened it; `close` is idempotent."""
 
-    def __init__(self, key: ChannelKey, *, broke: Callable[[], object] = lambda: None) -> None:
-        """`broke` is called once, when the stream has ended."""
-        self.permits = asyncio.Semaphore(key.options.max_concurrent_streams)
+    def __init__(self, key: ChannelKey, *, bounded: bool = True, broke: Callable[[], object] = lambda: None) -> None:
+        """`bounded`: the worker's own word holds for the number of calls. `broke` is called once, when the stream has ended."""
+        self.permits = asyncio.Semaphore(key.options.max_concurrent_streams if bounded else sys.maxsize)
         self._key = key
         self._broke = broke
         self._calls: dict[int, tuple[Call, Callable[[], object]]] = {}
@@ -219,6 +220,7 @@ class Channels:
     """The open ones of a loop. A channel stays for a while after its last call, and is replaced when it has broken."""
 
     def __init__(self) -> None:
+        self.bounded = True
         self._loads: Counter[str] = Counter()
         # A broken channel may still be in use: under a number of its own it stands in nobody's way.
         self._current: dict[ChannelKey, int] = {}
@@ -267,7 +269,7 @@ class Channels:
 
     async def _opened(self, identity: tuple[ChannelKey, int]) -> Channel:
         key, number = identity
-        channel = Channel(key, broke=functools.partial(self._lose, key, number))
+        channel = Channel(key, bounded=self.bounded, broke=functools.partial(self._lose, key, number))
         await channel.open()
         return channel
 

@@ -79,14 +79,13 @@ def follow(wanted: State, before: State, *, process: bool = True, libraries: boo
 
 
 def _as_it_was(aspect: _Aspect, before: bytes | None) -> Any:
-    if before is None:
-        return None
     if before:
         return pickling.loads(before)
-    try:
-        return aspect.read()  # it could not be pickled, and so has stayed here
-    except Exception:  # noqa: BLE001 (or it makes no sense, as above)
+    if before is None:
         return None
+    with contextlib.suppress(Exception):  # `sys.argv = None`
+        return aspect.read()  # it could not be pickled, so it has stayed here
+    return None
 
 
 # Of the process, but made of classes, or used by the import of libraries.

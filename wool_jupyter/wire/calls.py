@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import msgspec
 
-from wool_jupyter.errors import CannotShip, NoRoom, PayloadTooLarge, in_words
+from wool_jupyter.errors import CannotShip, PayloadTooLarge, in_words
 from wool_jupyter.wire import buffers, culprits, frames, homes, pickling, rebuilding, shell_names, shipping, standins
 from wool_jupyter.wire.buffers import Parcel
 
@@ -237,7 +237,7 @@ def pack_outcome(value: Any, *, places: tuple[str, ...], known_classes: Collecti
     """A value that can't go is an error that goes instead."""
     try:
         return encode(Value(pack_value(value, places=places, known_classes=known_classes)))
-    except (CannotShip, PayloadTooLarge, NoRoom, OSError) as error:
+    except BaseException as error:  # noqa: BLE001 (a user's `__reduce__` may raise anything)
         return pack_raised(error)
 
 

@@ -157,7 +157,11 @@ class Running:
         while not last and self._next is not None:
             command, answer = await self._next
             self._next = asyncio.get_running_loop().create_future()
-            made = await self._answer(target, command)
+            try:
+                made = await self._answer(target, command)
+            except BaseException as error:  # noqa: BLE001 (of a user's object that even its words can't be had of)
+                answer.set_exception(RuntimeError(f"{type(error).__name__} when an outcome was packed"))
+                return
             last = made is None or made[1]
             if last and inspect.isasyncgen(target):
                 with suppress(BaseException):  # it is over, unless what it was to be sent could not be loaded

@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.balance.protocol import Task
+from wool_jupyter.worker.admission import Backpressure
 from wool_jupyter.worker.pinned_loop import PinnedLoop
 
 T = TypeVar("T")
@@ -72,10 +74,10 @@ class RoutineLane:
         self._loop.call_soon_threadsafe(_settle, outcome, function)
         return await asyncio.wrap_future(outcome)
 
-    async def ask_hook(self, hook: Callable[..., bool | Awaitable[bool]], *args: Any) -> bool:
-        """A user's hook, of either kind. What it raises is an Exception."""
+    async def ask_hook(self, hook: Backpressure, active: int, task: Task) -> bool:
+        """Of either kind. What it raises is an Exception."""
         outcome: Future[bool] = Future()
-        self._loop.call_soon_threadsafe(lambda: self.tasks.start(_answer(outcome, hook, args), "hook"))
+        self._loop.call_soon_threadsafe(lambda: self.tasks.start(_answer(outcome, hook, active, task), "hook"))
         return await asyncio.wrap_future(outcome)
 
 
@@ -88,9 +90,9 @@ def _settle(outcome: "Future[T]", function: Callable[[], T]) -> None:
         _succeed(outcome, value)
 
 
-async def _answer(outcome: "Future[bool]", hook: Callable[..., bool | Awaitable[bool]], args: tuple[Any, ...]) -> None:
+async def _answer(outcome: "Future[bool]", hook: Backpressure, active: int, task: Task) -> None:
     try:
-        made = hook(*args)
+        made = hook(active, task)
         value = await made if isinstance(made, Awaitable) else made
     except BaseException as error:  # noqa: BLE001 (for whoever asked)
         _fail(outcome, error)
