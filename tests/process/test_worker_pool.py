@@ -164,7 +164,7 @@ def test_routines_may_wait_for_routines_of_their_own_pool_of_one():
 def test_workers_find_the_modules_that_the_caller_finds(tmp_path, monkeypatch):
     (tmp_path / "halves.py").write_text("def half(value):\n    return value / 2\n")
     (tmp_path / "routines_beside.py").write_text(
-        "from halves import half\nfrom wool_jupyter import routine\n\n\n@routine\nasync def halved(value):\n    return half(value)\n"
+        "import halves\nfrom wool_jupyter import routine\n\n@routine\nasync def halved(value):\n    return halves.half(value)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("routines_beside")
