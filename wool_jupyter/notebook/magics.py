@@ -30,15 +30,19 @@ class Wool(Magics):  # type: ignore[misc]
 
     workers = Int(
         None,
+        min=1,
         allow_none=True,
         help="Number of worker processes; None: one and a spare, more when work waits, up to the usable CPUs.",
     ).tag(config=True)
     result_budget_bytes = Int(
         None,
+        min=0,
         allow_none=True,
         help="A larger result stays on its worker; None: a quarter of the memory that is free.",
     ).tag(config=True)
-    start_timeout_s = Float(_DEFAULTS.start_timeout_s, help="How long one worker may take to start.").tag(config=True)
+    start_timeout_s = Float(_DEFAULTS.start_timeout_s, min=0, help="How long one worker may take to start.").tag(
+        config=True
+    )
 
     @magic_arguments("%wool")
     @argument(
