@@ -641,7 +641,48 @@ def locked(namespace):
         held.release()
 
 
+def test_a_first_call_that_no_worker_comes_for_is_told_so_in_time(base):
+    """The one that there was is gone, and another can't be announced."""
+
+    async def main():
+        async with WorkerPool(spawn=1, start_timeout=4):
+            (namespace,) = base.iterdir()
+            (dead,) = registered(namespace.name)
+            with locked(namespace):
+                os.kill(dead, signal.SIGKILL)
+                await until(lambda: len(pool_processes(os.getpid())) == 1)
+                with pytest.raises(NoWorkersAvailable, match="no worker of the pool was there within 4 s"):
+                    await doubled(1)
+
+    run(main())
+
+
 # The end.
+
+
+def test_a_call_that_waits_for_a_worker_hears_at_once_that_its_pool_was_left(base):
+    """The one that there was is gone, and another can't be announced."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack, WorkerPool(spawn=1) as pool:
+            dead = await worker_pid()
+            (namespace,) = base.iterdir()
+            stack.enter_context(locked(namespace))
+            os.kill(dead, signal.SIGKILL)
+            await until(lambda: not pool.proxy.workers.workers)
+            calling = asyncio.create_task(doubled(1))
+            await settle()
+            assert not calling.done()
+            left = loop.time()
+            stack.push_async_callback(ends, calling)
+        assert loop.time() - left < 15
+
+    async def ends(calling):
+        with pytest.raises(NoWorkersAvailable, match="the pool was stopped"):
+            await calling
+
+    run(main())
 
 
 def said(caplog):
@@ -825,7 +866,7 @@ def test_a_pool_may_be_left_in_another_task_than_it_was_entered():
         pool = await WorkerPool(spawn=1).__aenter__()
         assert await doubled(1) == 2
         await asyncio.create_task(pool.__aexit__(None, None, None))
-        with pytest.raises(RuntimeError, match="stopped"):
+        with pytest.raises(NoWorkersAvailable, match="the pool was stopped"):
             await doubled(1)
 
     run(main())

@@ -808,6 +808,19 @@ def test_who_waits_for_a_worker_hears_that_the_discovery_failed():
     run(main())
 
 
+def test_who_waits_for_a_worker_hears_that_the_proxy_was_stopped():
+    async def main():
+        async with following(Source(added(1))) as proxy:
+            waiting = [asyncio.create_task(proxy.admitted(uid)) for uid in (TWO, THREE)]
+            await settle()
+            await proxy.stop()
+            for task in [*waiting, asyncio.create_task(proxy.admitted())]:
+                with pytest.raises(RuntimeError, match="stopped"):
+                    await task
+
+    run(main())
+
+
 # Nothing is left.
 
 

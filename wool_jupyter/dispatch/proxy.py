@@ -273,8 +273,10 @@ class WorkerProxy:
         await connection.probe()
 
     async def admitted(self, uid: UUID | None = None) -> None:
-        """Returns once that worker can be asked; without a uid, once any can. Raises what the discovery raises first."""
+        """Returns once that worker can be asked; without a uid, once any can. Raises what the discovery raises first;
+        RuntimeError after `stop`."""
         while not self._connections if uid is None else uid not in self._connections:
+            self._check_not_stopped()
             if self._failure is not None:
                 self._tell_failure()
             self._changed.clear()

@@ -21,7 +21,7 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import RpcError, StartFailed
+from wool_jupyter.errors import NoWorkersAvailable, RpcError, StartFailed
 from wool_jupyter.nursery.client import Child, Nursery
 from wool_jupyter.nursery.exits import Exit
 from wool_jupyter.pool import supervisor
@@ -165,6 +165,8 @@ class Crew:
 
     def supervise(self) -> None:
         """To be called when anything that counts has changed."""
+        if self.slots.closed:
+            return
         if self.lost:
             self.slots.fail(StartFailed(_LOST))
             return
@@ -345,7 +347,8 @@ class Crew:
 
     async def stop(self, *, by: float | None = 0) -> None:
         """Calls under way end with `WorkerDied`, unless `by`, a time of the loop (None: for ever), gives them the time to be
-        cancelled. Returns when the workers have ended, or a moment after they were killed; cancelled, it does so at once.
+        cancelled; who waits for a slot, or asks for one later, gets NoWorkersAvailable. Returns
+        when the workers have ended, or a moment after they were killed; cancelled, it does so at once.
 
         Idempotent."""
         ending = self._ending.start(self._stop(by), "stop", awaited=True)
@@ -362,6 +365,7 @@ class Crew:
         ending.result()
 
     async def _stop(self, by: float | None) -> None:
+        self.slots.close(NoWorkersAvailable("the pool was stopped"))
         members = list(self._members.values())
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"

@@ -117,7 +117,6 @@ class KernelPool:
     async def stop(self) -> None:
         """Calls under way end with `WorkerDied`. Idempotent."""
         self._stopped = True
-        self.crew.slots.fail(NoWorkersAvailable("the pool was stopped"))
         await self._tasks.close()
         with suppress(
             DiscoveryNamespaceNotFound

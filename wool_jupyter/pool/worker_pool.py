@@ -203,7 +203,8 @@ class _Refilled:
         patient_until = asyncio.get_running_loop().time() + self._patience_s
         with self._crew.wanted():
             if not self._proxy.started:  # it may have to wait for its quorum, and would not hear of starts that fail
-                await self._one_of_ours(patient_until)
+                nobody = NoWorkersAvailable(f"no worker of the pool was there within {self._patience_s:g} s")
+                await self._one_of_ours(patient_until, otherwise=nobody)
             while True:
                 try:
                     return await self._proxy.dispatch(routine, body)
@@ -211,17 +212,20 @@ class _Refilled:
                     if self._crew.slots.free:
                         raise
                     nobody = error
-                try:
-                    await self._one_of_ours(patient_until)
-                except TimeoutError:
-                    raise nobody from None
-                await self._proxy.admitted()
+                await self._one_of_ours(patient_until, otherwise=nobody)
 
-    async def _one_of_ours(self, until: float) -> None:
-        """Returns when one of them is there and not in doubt."""
-        async with asyncio.timeout_at(until):
-            await self._crew.slots.take()
-            self._crew.slots.add()
+    async def _one_of_ours(self, until: float, *, otherwise: NoWorkersAvailable) -> None:
+        """Returns when one of them is there and not in doubt, and a proxy that is started knows of one."""
+        try:
+            async with asyncio.timeout_at(until) as limit:
+                await self._crew.slots.take()
+                self._crew.slots.add()
+                if self._proxy.started:
+                    await self._proxy.admitted()
+        except TimeoutError:
+            if not limit.expired():  # the discovery's own
+                raise
+            raise otherwise from None
 
     async def stop(self) -> None:
         await self._proxy.stop()
