@@ -31,6 +31,7 @@ from wool_jupyter.discovery.scan import Scan
 from wool_jupyter.discovery.subscriber import LocalSubscriber
 from wool_jupyter.dispatch import channels
 from wool_jupyter.errors import (
+    CallFailed,
     DiscoveryCapacityExhausted,
     DiscoveryNamespaceInUse,
     DiscoveryNamespaceNotFound,
@@ -857,6 +858,20 @@ def test_workers_that_ignore_their_end_are_killed_in_time(ignoring, tmp_path):
         assert not psutil.pid_exists(pid)
         with pytest.raises((WorkerDied, asyncio.CancelledError)):
             await staying
+
+    run(main())
+
+
+@pytest.mark.parametrize("ending", ["left", "killed"])
+def test_a_stream_whose_pool_ends_is_not_taken_for_a_whole_one(ending):
+    async def main():
+        async with WorkerPool(spawn=1):
+            begun = counted(10)
+            _, pid = await anext(begun)
+            if ending == "killed":
+                os.kill(pid, signal.SIGKILL)
+        with pytest.raises((CallFailed, WorkerDied)):
+            await anext(begun)
 
     run(main())
 
