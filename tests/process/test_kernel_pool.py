@@ -205,6 +205,17 @@ def kill(*pids):
             os.kill(pid, signal.SIGKILL)
 
 
+def test_its_workers_are_found_by_the_name_of_their_namespace():
+    """A `WorkerProxy` asks for those that have it as a tag."""
+
+    async def main():
+        async with pool_of(1) as bench:
+            (found,) = bench.pool._proxy.workers.workers.values()
+            assert found.metadata.tags == {kernel_namespace("/run/kernel.json")}
+
+    run(main())
+
+
 # How many there are.
 
 

@@ -56,8 +56,8 @@ class WorkerProxy:
         quorum_timeout: float | None = None,
         lazy: bool = True,
     ) -> None:
-        """One of: a namespace on this host, with tags of which a worker has one; a subscriber, which is iterated and never entered;
-        the workers themselves.
+        """One of: a namespace on this host, of which it asks the workers that a pool has started there, and those that have one of
+        the tags; a subscriber, which is iterated and never entered; the workers themselves.
 
         `quorum` workers have to be there before the first call, within `quorum_timeout` seconds (60); None or 0: it does not wait.
         `lazy`: the first call starts it. `token`: None reads it where a worker's socket is. The balancer is entered and left
@@ -264,13 +264,6 @@ class WorkerProxy:
     def observe(self, *, placed: Callable[[UUID], object], failed: Callable[[UUID], object]) -> None:
         """`placed` hears of each worker that took a call, `failed` of each that could not be asked, even if another took it."""
         self._placed_at, self._failed = placed, failed
-
-    async def probe(self, uid: UUID) -> None:
-        """Returns if that worker can be asked now. `RpcError` if not, or if it is none of these."""
-        connection = self._connections.get(uid)
-        if connection is None:
-            raise NotReached(f"worker {uid} is not there")
-        await connection.probe()
 
     async def admitted(self, uid: UUID | None = None) -> None:
         """Returns once that worker can be asked; without a uid, once any can. Raises what the discovery raises first;

@@ -296,10 +296,13 @@ class Crew:
             if uid not in self._members:
                 return
             try:
-                self._proxy.readmit(uid)
-                await self._proxy.probe(uid)
+                with closing(WorkerConnection(member.metadata)) as connection:
+                    await connection.probe()
             except RpcError:
                 failed += 1
+                continue
+            if not self._proxy.readmit(uid):  # it is well, and another has its place
+                await asyncio.wait({member.child.exited}, timeout=supervisor.ROOM_S)
                 continue
             member.healing = False
             if member.calls == 0:

@@ -55,6 +55,7 @@ class KernelPool:
                 start_timeout_s=settings.start_timeout_s,
                 environment=environment,
                 version=version,
+                tags=frozenset({home.namespace}),
             )
             resources.callback(publisher.close)
             await resources.enter_async_context(proxy)

@@ -26,6 +26,7 @@ def workers_to_start(standing: Standing) -> int:
 
 
 PROBES = 4
+ROOM_S = 1.0  # between two looks whether the lease has room again for a worker that answers
 
 
 def pause_before_probe(failed: int) -> float | None:
