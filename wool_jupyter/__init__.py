@@ -23,21 +23,43 @@ if TYPE_CHECKING:
     from wool_jupyter.dispatch.proxy import WorkerProxy
     from wool_jupyter.dispatch.routine import routine
     from wool_jupyter.errors import (
+        CallFailed,
+        CallRejected,
+        CannotLoad,
+        CannotShip,
         DiscoveryBlockExhausted,
         DiscoveryCapacityExhausted,
         DiscoveryNamespaceContended,
         DiscoveryNamespaceInUse,
         DiscoveryNamespaceNotFound,
         DiscoveryWorkerNotFound,
+        KeptOnWorker,
+        MessageTooLarge,
+        NoRoom,
+        NotBound,
+        NotReached,
+        NoUsableRoot,
         NoWorkersAvailable,
+        PayloadTooLarge,
+        RpcError,
+        StartFailed,
+        StaysInKernel,
         WoolError,
+        WorkerDied,
+        WorkerRefused,
     )
     from wool_jupyter.pool.worker_pool import WorkerPool
-    from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
+    from wool_jupyter.records import ChannelOptions, DiscoveryEvent, WorkerMetadata
+    from wool_jupyter.wire.shipping import FidelityWarning
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # a notebook would show it: who wants to read it says so
 
 __all__ = [
+    "CallFailed",
+    "CallRejected",
+    "CannotLoad",
+    "CannotShip",
+    "ChannelOptions",
     "DiscoveryBlockExhausted",
     "DiscoveryCapacityExhausted",
     "DiscoveryEvent",
@@ -50,19 +72,32 @@ __all__ = [
     "DiscoveryWorkerNotFound",
     "Fanout",
     "FanoutConsumer",
+    "FidelityWarning",
+    "KeptOnWorker",
     "LoadBalancerContext",
     "LoadBalancerContextView",
     "LoadBalancerLike",
     "LocalDiscovery",
+    "MessageTooLarge",
+    "NoRoom",
+    "NoUsableRoot",
     "NoWorkersAvailable",
+    "NotBound",
+    "NotReached",
+    "PayloadTooLarge",
     "ResourcePool",
     "RoundRobinLoadBalancer",
+    "RpcError",
+    "StartFailed",
+    "StaysInKernel",
     "SubscriberMeta",
     "WoolError",
     "WorkerConnection",
+    "WorkerDied",
     "WorkerMetadata",
     "WorkerPool",
     "WorkerProxy",
+    "WorkerRefused",
     "afilter",
     "routine",
 ]
@@ -80,8 +115,15 @@ _MODULES = {
     "dispatch.connection": "WorkerConnection",
     "dispatch.proxy": "WorkerProxy",
     "dispatch.routine": "routine",
+    "errors": (
+        "CallFailed CallRejected CannotLoad CannotShip DiscoveryBlockExhausted DiscoveryCapacityExhausted "
+        "DiscoveryNamespaceContended DiscoveryNamespaceInUse DiscoveryNamespaceNotFound DiscoveryWorkerNotFound "
+        "KeptOnWorker MessageTooLarge NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
+        "RpcError StartFailed StaysInKernel WoolError WorkerDied WorkerRefused"
+    ),
     "pool.worker_pool": "WorkerPool",
-    "records": "DiscoveryEvent WorkerMetadata",
+    "records": "ChannelOptions DiscoveryEvent WorkerMetadata",
+    "wire.shipping": "FidelityWarning",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -89,7 +131,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names.s
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -206,6 +206,17 @@ def kill(*pids):
             os.kill(pid, signal.SIGKILL)
 
 
+def test_its_workers_are_found_by_the_name_of_their_namespace():
+    """A `WorkerProxy` asks for those that have it as a tag."""
+
+    async def main():
+        async with pool_of(1) as bench:
+            (found,) = bench.pool._proxy.workers.workers.values()
+            assert found.metadata.tags == {kernel_namespace("/run/kernel.json")}
+
+    run(main())
+
+
 # How many there are.
 
 
@@ -457,7 +468,7 @@ def test_a_worker_whose_channel_broke_while_it_was_idle_is_asked_over_a_new_one(
     run(main())
 
 
-def test_a_worker_that_somebody_else_drops_is_replaced_and_nobody_waits_for_it():
+def test_a_worker_that_somebody_else_drops_is_announced_again():
     """Any publisher may drop any worker. Its main thread must not count as free when nobody can be asked to use it."""
 
     async def main():
@@ -469,8 +480,21 @@ def test_a_worker_that_somebody_else_drops_is_replaced_and_nobody_waits_for_it()
             await publisher.publish("worker-dropped", bench.pool.crew.member(worker.uid).metadata)
             publisher.close()
             await until(lambda: not bench.pool._proxy.workers.workers)
-            assert await bench.works() != before
+            assert await bench.works() == before
             await bench.fits(1)
+
+    run(main())
+
+
+def test_a_worker_that_has_ended_leaves_no_file():
+    async def main():
+        async with pool_of(1) as bench:
+            for _ in range(2):
+                kill(pid := await bench.works())
+                await bench.gone(pid)
+            await bench.works()
+            assert len(names_in(bench.directory / "s")) == 1
+            assert len([name for name in names_in(bench.directory) if name.startswith("crash")]) == 1
 
     run(main())
 

@@ -30,7 +30,9 @@ from wool_jupyter.discovery.root import choose_root
 from wool_jupyter.discovery.scan import Scan
 from wool_jupyter.discovery.subscriber import LocalSubscriber
 from wool_jupyter.dispatch import channels
+from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import (
+    CallFailed,
     DiscoveryCapacityExhausted,
     DiscoveryNamespaceInUse,
     DiscoveryNamespaceNotFound,
@@ -38,8 +40,10 @@ from wool_jupyter.errors import (
     StartFailed,
     WorkerDied,
 )
+from wool_jupyter.pool import supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.worker_pool import WorkerPool
+from wool_jupyter.records import DiscoveryEvent
 from wool_jupyter.wire import layout
 
 DEADLINE_S = 60  # a worker's start is most of a second of CPU, and the machine may be busy
@@ -613,6 +617,38 @@ def test_a_worker_that_refused_and_answers_again_is_back_with_its_uid(base):
     run(main())
 
 
+def test_a_worker_that_is_well_is_spared_while_another_has_its_place(monkeypatch):
+    """Under the lease; and it is back when there is room."""
+    monkeypatch.setattr(supervisor, "PROBES", 1)
+    monkeypatch.setattr(supervisor, "ROOM_S", 0.05)
+
+    async def main():
+        async with owned():
+            borrowed = LocalDiscovery.borrow(SHARED)
+            async with WorkerPool(spawn=1, lease=1, discovery=borrowed, lazy=False) as pool:
+                proxy, refused = pool.proxy, []
+                (uid,) = proxy.workers.workers
+                readmit = proxy.readmit
+
+                def watched(uid):
+                    done = readmit(uid)
+                    refused.extend([] if done else [uid])
+                    return done
+
+                monkeypatch.setattr(proxy, "readmit", watched)
+                # As a refusal does it, and before the next turn of the loop others are there.
+                proxy.evict(uid)
+                proxy._failed(uid)
+                others = [worker(number) for number in (8, 9)]
+                for other in others:
+                    proxy._see(DiscoveryEvent("worker-added", other))
+                await until(lambda: len(refused) > 1)
+                proxy.evict(others[0].uid)
+                await until(lambda: uid in proxy.workers.workers)
+
+    run(main())
+
+
 def test_a_death_while_the_registry_is_locked_leaves_no_ghost_and_its_place_to_another(base):
     async def main():
         async with WorkerPool(spawn=1):
@@ -641,7 +677,48 @@ def locked(namespace):
         held.release()
 
 
+def test_a_first_call_that_no_worker_comes_for_is_told_so_in_time(base):
+    """The one that there was is gone, and another can't be announced."""
+
+    async def main():
+        async with WorkerPool(spawn=1, start_timeout=4):
+            (namespace,) = base.iterdir()
+            (dead,) = registered(namespace.name)
+            with locked(namespace):
+                os.kill(dead, signal.SIGKILL)
+                await until(lambda: len(pool_processes(os.getpid())) == 1)
+                with pytest.raises(NoWorkersAvailable, match="no worker of the pool was there within 4 s"):
+                    await doubled(1)
+
+    run(main())
+
+
 # The end.
+
+
+def test_a_call_that_waits_for_a_worker_hears_at_once_that_its_pool_was_left(base):
+    """The one that there was is gone, and another can't be announced."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack, WorkerPool(spawn=1) as pool:
+            dead = await worker_pid()
+            (namespace,) = base.iterdir()
+            stack.enter_context(locked(namespace))
+            os.kill(dead, signal.SIGKILL)
+            await until(lambda: not pool.proxy.workers.workers)
+            calling = asyncio.create_task(doubled(1))
+            await settle()
+            assert not calling.done()
+            left = loop.time()
+            stack.push_async_callback(ends, calling)
+        assert loop.time() - left < 15
+
+    async def ends(calling):
+        with pytest.raises(NoWorkersAvailable, match="the pool was stopped"):
+            await calling
+
+    run(main())
 
 
 def said(caplog):
@@ -820,12 +897,26 @@ def test_workers_that_ignore_their_end_are_killed_in_time(ignoring, tmp_path):
     run(main())
 
 
+@pytest.mark.parametrize("ending", ["left", "killed"])
+def test_a_stream_whose_pool_ends_is_not_taken_for_a_whole_one(ending):
+    async def main():
+        async with WorkerPool(spawn=1):
+            begun = counted(10)
+            _, pid = await anext(begun)
+            if ending == "killed":
+                os.kill(pid, signal.SIGKILL)
+        with pytest.raises((CallFailed, WorkerDied)):
+            await anext(begun)
+
+    run(main())
+
+
 def test_a_pool_may_be_left_in_another_task_than_it_was_entered():
     async def main():
         pool = await WorkerPool(spawn=1).__aenter__()
         assert await doubled(1) == 2
         await asyncio.create_task(pool.__aexit__(None, None, None))
-        with pytest.raises(RuntimeError, match="stopped"):
+        with pytest.raises(NoWorkersAvailable, match="the pool was stopped"):
             await doubled(1)
 
     run(main())
@@ -903,6 +994,19 @@ def test_a_lease_bounds_how_many_workers_of_others_a_pool_holds():
 def test_a_lease_without_a_discovery_is_pointed_out():
     with pytest.warns(UserWarning, match="lease"):
         WorkerPool(spawn=1, lease=2)
+
+
+@pytest.mark.parametrize("tags", [(), ("gpu",)])
+def test_a_proxy_for_a_namespace_finds_the_workers_of_the_pools_there(tags):
+    async def main():
+        async with owned():
+            async with WorkerPool(*tags, spawn=2, discovery=LocalDiscovery.borrow(SHARED)):
+                started = registered(SHARED)
+                async with WorkerProxy(SHARED, quorum=2, lazy=False) as proxy:
+                    assert {view.metadata.pid for view in proxy.workers.workers.values()} == started
+            await channels.of_this_loop().clear()
+
+    run(main())
 
 
 def test_a_pool_asks_only_workers_that_have_one_of_its_tags():

@@ -1,19 +1,21 @@
 import ast
 import importlib
+import importlib.util
+import pkgutil
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
 
 import wool_jupyter
-from wool_jupyter import errors
 
 # What other documents and other people's code rely on.
 FIXED = """
-    WoolError NoWorkersAvailable LocalDiscovery DiscoveryLike DiscoveryPublisherLike DiscoverySubscriberLike DiscoveryEvent
+    LocalDiscovery DiscoveryLike DiscoveryPublisherLike DiscoverySubscriberLike DiscoveryEvent
     WorkerMetadata WorkerConnection WorkerProxy WorkerPool LoadBalancerLike LoadBalancerContext LoadBalancerContextView
-    RoundRobinLoadBalancer Fanout FanoutConsumer SubscriberMeta ResourcePool afilter routine
+    ChannelOptions RoundRobinLoadBalancer Fanout FanoutConsumer SubscriberMeta ResourcePool afilter routine
 """.split()
 
 
@@ -27,10 +29,27 @@ def for_type_checkers():
     return {alias.name: node.module for node in imports for alias in node.names}
 
 
-def test_all_fixed_names_and_every_exception_of_discovery_are_offered():
-    discovery = {name for name in vars(errors) if name.startswith("Discovery")}
-    assert len(discovery) == 6
-    assert set(wool_jupyter.__all__) == set(FIXED) | discovery
+def raised_or_warned():
+    """Each class of the package that leaves it by `raise` or `warn`: who wants to catch it needs its name."""
+    found = set()
+    for module in pkgutil.walk_packages(wool_jupyter.__path__, "wool_jupyter."):
+        tree = ast.parse(Path(importlib.util.find_spec(module.name).origin).read_text(encoding="utf-8"))
+        for made in (node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")):
+            kind = getattr(importlib.import_module(module.name), made.name)
+            if issubclass(kind, Exception):
+                found.add(made.name)
+    return found
+
+
+def test_all_fixed_names_and_every_error_and_warning_are_offered():
+    raised = raised_or_warned()
+    assert raised > {"WorkerDied", "StartFailed", "CallFailed", "RpcError", "FidelityWarning"}
+    assert set(wool_jupyter.__all__) == set(FIXED) | raised
+
+
+def test_types_of_the_fields_of_a_record_are_offered():
+    hints = typing.get_type_hints(wool_jupyter.WorkerMetadata).values()
+    assert {kind.__name__ for kind in hints if kind.__module__.startswith("wool_jupyter")} <= set(wool_jupyter.__all__)
 
 
 def test_type_checkers_are_shown_what_is_offered():

@@ -180,7 +180,9 @@ def test_a_failing_routine_ends_its_call_with_the_reason_and_no_other():
     run(main())
 
 
-def test_cancelling_a_call_that_waits_closes_the_routine_and_says_returned():
+def test_cancelling_a_call_that_waits_closes_the_routine_and_says_failed():
+    """It has not returned: a client would take that for the end of a whole stream."""
+
     async def main():
         gates = Gates()
 
@@ -196,7 +198,7 @@ def test_cancelling_a_call_that_waits_closes_the_routine_and_says_returned():
         it.receive(Cancel(1))
         await settle()
         assert gates.said == ["closed"]
-        assert answers[2:] == [Returned(1)]
+        assert answers[2:] == [Failed(1, "it was cancelled between two steps")]
         await it.close()
 
     run(main())

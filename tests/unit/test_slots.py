@@ -143,3 +143,17 @@ def test_failure_and_cancellation_at_once_invent_no_slot():
         assert slots.free == 0
 
     run(main())
+
+
+def test_when_they_are_closed_the_line_and_who_comes_later_hear_why():
+    async def main():
+        slots = Slots()
+        waiting = await in_line(slots, 2)
+        slots.close(LookupError("closed"))
+        slots.close(LookupError("closed again"))
+        slots.add()
+        for task in [*waiting, *await in_line(slots, 1)]:
+            with pytest.raises(LookupError, match=r"closed$"):
+                await task
+
+    run(main())

@@ -373,13 +373,8 @@ def test_a_worker_that_was_evicted_and_answers_again_is_readmitted_under_its_uid
                 assert members(proxy) == []
                 await shown(source, DiscoveryEvent("worker-updated", metadata))
                 assert members(proxy) == []
-                proxy.readmit(ONE)
-                with pytest.raises(WorkerRefused):
-                    await proxy.probe(ONE)
-                proxy.evict(ONE)
             async with serving(metadata):
                 assert proxy.readmit(ONE)
-                await proxy.probe(ONE)
                 assert members(proxy) == [metadata]
                 assert await answer_of(proxy) == metadata.address
             assert not proxy.readmit(TWO)
@@ -804,6 +799,19 @@ def test_who_waits_for_a_worker_hears_that_the_discovery_failed():
             source.fail(Lost())
             with pytest.raises(Lost):
                 await waiting
+
+    run(main())
+
+
+def test_who_waits_for_a_worker_hears_that_the_proxy_was_stopped():
+    async def main():
+        async with following(Source(added(1))) as proxy:
+            waiting = [asyncio.create_task(proxy.admitted(uid)) for uid in (TWO, THREE)]
+            await settle()
+            await proxy.stop()
+            for task in [*waiting, asyncio.create_task(proxy.admitted())]:
+                with pytest.raises(RuntimeError, match="stopped"):
+                    await task
 
     run(main())
 

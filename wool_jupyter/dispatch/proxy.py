@@ -56,8 +56,8 @@ class WorkerProxy:
         quorum_timeout: float | None = None,
         lazy: bool = True,
     ) -> None:
-        """One of: a namespace on this host, with tags of which a worker has one; a subscriber, which is iterated and never entered;
-        the workers themselves.
+        """One of: a namespace on this host, of which it asks the workers that a pool has started there, and those that have one of
+        the tags; a subscriber, which is iterated and never entered; the workers themselves.
 
         `quorum` workers have to be there before the first call, within `quorum_timeout` seconds (60); None or 0: it does not wait.
         `lazy`: the first call starts it. `token`: None reads it where a worker's socket is. The balancer is entered and left
@@ -267,13 +267,6 @@ class WorkerProxy:
         that was dropped."""
         self._placed_at, self._failed = placed, failed
 
-    async def probe(self, uid: UUID) -> None:
-        """Returns if that worker can be asked now. `RpcError` if not, or if it is none of these."""
-        connection = self._connections.get(uid)
-        if connection is None:
-            raise NotReached(f"worker {uid} is not there")
-        await connection.probe()
-
     async def changed(self, *, within_s: float) -> None:
         """Returns when somebody has been admitted or evicted, or after that time."""
         self._changed.clear()
@@ -282,8 +275,10 @@ class WorkerProxy:
                 await self._changed.wait()
 
     async def admitted(self, uid: UUID | None = None) -> None:
-        """Returns once that worker can be asked; without a uid, once any can. Raises what the discovery raises first."""
+        """Returns once that worker can be asked; without a uid, once any can. Raises what the discovery raises first;
+        RuntimeError after `stop`."""
         while not self._connections if uid is None else uid not in self._connections:
+            self._check_not_stopped()
             if self._failure is not None:
                 self._tell_failure()
             self._changed.clear()

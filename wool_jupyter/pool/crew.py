@@ -21,7 +21,7 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import RpcError, StartFailed
+from wool_jupyter.errors import NoWorkersAvailable, RpcError, StartFailed
 from wool_jupyter.nursery.client import Child, Nursery
 from wool_jupyter.nursery.exits import Exit
 from wool_jupyter.pool import supervisor
@@ -166,6 +166,8 @@ class Crew:
 
     def supervise(self) -> None:
         """To be called when anything that counts has changed."""
+        if self.slots.closed:
+            return
         if self.lost:
             self.slots.fail(StartFailed(_LOST))
             return
@@ -236,14 +238,27 @@ class Crew:
         if member.calls == 0 and not member.healing:
             self.slots.remove()
         del self._members[uid]
-        self._in_doubt = self._in_doubt or not member.used
+        self._in_doubt = self._in_doubt or not (member.used or time.time() - member.started > supervisor.PROVEN_S)
         self.supervise()
         self._proxy.evict(uid)
+        self._tidy(member)
         await self._announce_end(member.metadata, timeout_s=None)  # nobody waits for it, and nobody says it later
+
+    def _tidy(self, member: Member) -> None:
+        """Its socket, and the report of a crash that it did not come to: a home may see many workers."""
+        layout.socket(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
+        if not _is_there(member.crash_report):
+            member.crash_report.unlink(missing_ok=True)
 
     async def _announce(self, event: DiscoveryEventType, metadata: WorkerMetadata) -> None:
         async with self._announcing:
             await self._publisher.publish(event, metadata)
+
+    async def _announce_again(self, metadata: WorkerMetadata) -> None:
+        try:
+            await self._announce("worker-added", metadata)
+        except Exception:  # noqa: BLE001 (said in the log: it is tried again)
+            _log.warning("worker %s could not be announced again", metadata.uid, exc_info=True)
 
     async def _announce_end(self, metadata: WorkerMetadata, *, timeout_s: float | None = ANNOUNCE_S) -> None:
         try:
@@ -301,10 +316,14 @@ class Crew:
             if uid not in self._members:
                 return
             try:
-                self._proxy.readmit(uid)
-                await self._proxy.probe(uid)
+                with closing(WorkerConnection(member.metadata)) as connection:
+                    await connection.probe()
             except RpcError:
                 failed += 1
+                continue
+            if not self._proxy.readmit(uid):  # it is well: another has its place, or somebody else has dropped it
+                await self._announce_again(member.metadata)
+                await asyncio.wait({member.child.exited}, timeout=supervisor.ROOM_S)
                 continue
             member.healing = False
             if member.calls == 0:
@@ -352,7 +371,8 @@ class Crew:
 
     async def stop(self, *, by: float | None = 0) -> None:
         """Calls under way end with `WorkerDied`, unless `by`, a time of the loop (None: for ever), gives them the time to be
-        cancelled. Returns when the workers have ended, or a moment after they were killed; cancelled, it does so at once.
+        cancelled; who waits for a slot, or asks for one later, gets NoWorkersAvailable. Returns
+        when the workers have ended, or a moment after they were killed; cancelled, it does so at once.
 
         Idempotent."""
         ending = self._ending.start(self._stop(by), "stop", awaited=True)
@@ -369,6 +389,7 @@ class Crew:
         ending.result()
 
     async def _stop(self, by: float | None) -> None:
+        self.slots.close(NoWorkersAvailable("the pool was stopped"))
         members = list(self._members.values())
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"
@@ -386,6 +407,7 @@ class Crew:
         finally:
             self._nursery.kill(member.child.uid)
             await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
+            self._tidy(member)
 
     async def _persuade(self, member: Member, by: float | None) -> None:
         """It is told to stop, and its routines are cancelled; then comes SIGTERM. Returns when it has ended, or the time is up."""

@@ -13,7 +13,13 @@ from pathlib import Path
 from wool_jupyter.aio.threads import run_to_end
 from wool_jupyter.discovery import claim, files, root
 from wool_jupyter.discovery.local import LocalDiscovery
-from wool_jupyter.errors import DiscoveryNamespaceContended, DiscoveryNamespaceInUse, NoUsableRoot, StartFailed
+from wool_jupyter.errors import (
+    DiscoveryNamespaceContended,
+    DiscoveryNamespaceInUse,
+    NoUsableRoot,
+    NoWorkersAvailable,
+    StartFailed,
+)
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.settings import CAPACITY, POOL_BLOCK_SIZE_BYTES
 from wool_jupyter.wire import layout
@@ -34,6 +40,7 @@ class Home:
         self._resources = resources
         self._nursery: Nursery | None = None
         self._calls = itertools.count(1)
+        self._was_left = False
 
     @classmethod
     async def enter(
@@ -72,7 +79,10 @@ class Home:
 
     @contextmanager
     def call_directories(self) -> Iterator[tuple[str, ...]]:
-        """A call's own directory, and where its large buffers may go; all removed at the end. On any thread."""
+        """A call's own directory, and where its large buffers may go; all removed at the end. On any thread.
+        NoWorkersAvailable once it was left."""
+        if self._was_left:
+            raise NoWorkersAvailable("the pool was stopped")
         number = next(self._calls)
         places = [layout.call(directory, number) for directory in self.places]
         places[0].mkdir(mode=0o700)
@@ -103,6 +113,7 @@ class Home:
 
     async def leave(self) -> None:
         """No process and no file remains. Idempotent."""
+        self._was_left = True
         try:
             await self.end_processes()
         finally:

@@ -55,6 +55,7 @@ class KernelPool:
                 start_timeout_s=settings.start_timeout_s,
                 environment=environment,
                 version=version,
+                tags=frozenset({home.namespace}),
             )
             resources.callback(publisher.close)
             await resources.enter_async_context(proxy)
@@ -121,7 +122,6 @@ class KernelPool:
     async def stop(self) -> None:
         """Calls under way end with `WorkerDied`. Idempotent."""
         self._stopped = True
-        self.crew.slots.fail(NoWorkersAvailable("the pool was stopped"))
         await self._tasks.close()
         with suppress(
             DiscoveryNamespaceNotFound

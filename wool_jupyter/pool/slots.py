@@ -13,6 +13,7 @@ class Slots:
         self._wanted = wanted
         self._free = 0
         self._line: deque[asyncio.Future[None]] = deque()
+        self._closed: Exception | None = None
 
     @property
     def free(self) -> int:
@@ -43,8 +44,19 @@ class Slots:
             if not turn.done():
                 turn.set_exception(error)
 
+    def close(self, error: Exception) -> None:
+        """Nobody will come any more: as `fail`, also for whoever asks later. The first error stays."""
+        self._closed = self._closed or error
+        self.fail(self._closed)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed is not None
+
     async def take(self) -> None:
         """Cancelled while it waits, it leaves the line; a turn that came at the same moment goes to the next."""
+        if self._closed is not None:
+            raise self._closed
         if self._free > 0 and not self._line:
             self._free -= 1
             return

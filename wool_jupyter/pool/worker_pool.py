@@ -59,8 +59,8 @@ class WorkerPool:
     ) -> None:
         """`spawn`: how many workers to start; 0 is one for each usable CPU, as is None without a discovery. `discovery`: a
         service, or for a pool that starts none a subscriber; itself, a context manager that gives it, or a function or awaitable
-        that makes it. `lease`: how many workers of others it may hold. Workers that it starts have the `tags`, and it asks
-        only such as have one of them. The rest is as for a `WorkerProxy`.
+        that makes it. `lease`: how many workers of others it may hold. Workers that it starts have the `tags`, and the name
+        of their namespace; it asks only such as have one of the `tags`. The rest is as for a `WorkerProxy`.
         """
         if spawn is not None and spawn < 0:
             raise ValueError(f"spawn is a number of workers, not {spawn}")
@@ -98,9 +98,9 @@ class WorkerPool:
             home = None if self._workers is None else await self._home(resources, self._workers)
             found = await self._found(resources, home)
             self.proxy = WorkerProxy(discovery=found.subscriber, lease=self._lease, **self._options)
-            crew = None if home is None else await self._crew(resources, home, found.publisher)
+            crew = None if home is None else await self._crew(resources, home, found)
             await self._enter(resources, self.proxy, "proxy")
-            places = {} if home is None or not found.is_here else {"places": home.call_directories}
+            places = {} if home is None or found.namespace is None else {"places": home.call_directories}
             whom = self.proxy if crew is None else _Refilled(self.proxy, crew, self._start_timeout_s)
             resources.enter_context(use(whom, **places))
             self._resources = resources.pop_all()
@@ -154,11 +154,12 @@ class WorkerPool:
         if kind is not DiscoveryLike:
             return _Found(found if wanted is None else afilter(wanted, found))
         subscriber = found.subscriber if wanted is None else found.subscribe(wanted)
-        is_here = isinstance(found, BorrowedDiscovery)
-        return _Found(subscriber, None if home is None else found.publisher, is_here)
+        namespace = found.namespace if isinstance(found, BorrowedDiscovery) else None
+        return _Found(subscriber, None if home is None else found.publisher, namespace)
 
-    async def _crew(self, resources: AsyncExitStack, home: Home, publisher: Any) -> Crew:
+    async def _crew(self, resources: AsyncExitStack, home: Home, found: "_Found") -> Crew:
         assert self._workers is not None
+        publisher: Any = found.publisher
         if hasattr(publisher, "__aenter__"):
             publisher = await self._enter(resources, publisher, "publisher")
         crew = Crew(
@@ -170,7 +171,7 @@ class WorkerPool:
             start_timeout_s=self._start_timeout_s,
             environment=os.environ,
             version=version("wool_jupyter"),
-            tags=self._tags,
+            tags=self._tags if found.namespace is None else self._tags | {found.namespace},
         )
 
         async def stop() -> None:
@@ -186,7 +187,7 @@ class _Found(NamedTuple):
 
     subscriber: DiscoverySubscriberLike
     publisher: DiscoveryPublisherLike | None = None
-    is_here: bool = False  # its workers see the files of this process
+    namespace: str | None = None  # on this host: its workers see the files of this process
 
 
 class _Refilled:
@@ -203,7 +204,8 @@ class _Refilled:
         patient_until = asyncio.get_running_loop().time() + self._patience_s
         with self._crew.wanted():
             if not self._proxy.started:  # it may have to wait for its quorum, and would not hear of starts that fail
-                await self._one_of_ours(patient_until)
+                nobody = NoWorkersAvailable(f"no worker of the pool was there within {self._patience_s:g} s")
+                await self._one_of_ours(patient_until, otherwise=nobody)
             while True:
                 try:
                     return await self._proxy.dispatch(routine, body)
@@ -211,17 +213,20 @@ class _Refilled:
                     if self._crew.slots.free:
                         raise
                     nobody = error
-                try:
-                    await self._one_of_ours(patient_until)
-                except TimeoutError:
-                    raise nobody from None
-                await self._proxy.admitted()
+                await self._one_of_ours(patient_until, otherwise=nobody)
 
-    async def _one_of_ours(self, until: float) -> None:
-        """Returns when one of them is there and not in doubt."""
-        async with asyncio.timeout_at(until):
-            await self._crew.slots.take()
-            self._crew.slots.add()
+    async def _one_of_ours(self, until: float, *, otherwise: NoWorkersAvailable) -> None:
+        """Returns when one of them is there and not in doubt, and a proxy that is started knows of one."""
+        try:
+            async with asyncio.timeout_at(until) as limit:
+                await self._crew.slots.take()
+                self._crew.slots.add()
+                if self._proxy.started:
+                    await self._proxy.admitted()
+        except TimeoutError:
+            if not limit.expired():  # the discovery's own
+                raise
+            raise otherwise from None
 
     async def stop(self) -> None:
         await self._proxy.stop()

@@ -39,7 +39,7 @@ class Send(_Frame, frozen=True, tag=3):
 
 
 class Cancel(_Frame, frozen=True, tag=4):
-    """A `CancelledError` in the body. Ends a call whose body does not run."""
+    """A `CancelledError` in the body. Ends a call whose body does not run: with `Failed`, it is not complete."""
 
 
 class Throw(_Frame, frozen=True, tag=5):

@@ -193,7 +193,9 @@ class Session:
     def _cancel(self, number: int, call: _Call) -> None:
         if call.state is _State.WAITING:
             self._end(number, call)
-            self._tell(frames.Returned(number))
+            self._tell(
+                frames.Failed(number, "it was cancelled between two steps")
+            )  # `Returned` would be a whole stream's end
         elif call.task is not None:
             call.task.cancel()  # the pending command answers
 
