@@ -41,7 +41,9 @@ _DEFAULTS = PoolSettings()
 class WorkerPool:
     """`async with WorkerPool() as pool`: routines that are called inside run on its workers. Entered once, on one loop.
 
-    Leaving it ends the workers that it started, within `shutdown_timeout` seconds (None: without a bound); those of others stay.
+    Leaving it cancels what runs on the workers that it started and ends them, within `shutdown_timeout` seconds (None: without a
+    bound); those of others stay. A call that none of its workers takes, as they are dead or do not answer, waits up to
+    `start_timeout` for one that is started in their place.
     """
 
     def __init__(
