@@ -820,12 +820,16 @@ def test_workers_that_ignore_their_end_are_killed_in_time(ignoring, tmp_path):
     run(main())
 
 
-def test_a_pool_may_be_left_in_another_task_than_it_was_entered():
+@pytest.mark.parametrize("arm", [ephemeral_pool, durable_pool])
+def test_a_pool_may_be_left_in_another_task_than_it_was_entered(arm, monkeypatch):
+    """What still has it in use gets an error in words."""
+
     async def main():
-        pool = await WorkerPool(spawn=1).__aenter__()
+        pool = arm(monkeypatch)
+        await pool.__aenter__()
         assert await doubled(1) == 2
         await asyncio.create_task(pool.__aexit__(None, None, None))
-        with pytest.raises(RuntimeError, match="stopped"):
+        with pytest.raises(RuntimeError, match="was stopped: make another one"):
             await doubled(1)
 
     run(main())

@@ -13,8 +13,8 @@ routine ─▶ proxy ─▶ worker           crew ─ added, dropped ─▶ disc
 import asyncio
 import os
 import warnings
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import cached_property
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from functools import cached_property, partial
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -102,7 +102,7 @@ class WorkerPool:
             self.proxy = WorkerProxy(discovery=found.subscriber, lease=self._lease, **self._options)
             crew = None if home is None else await self._crew(resources, home, found.publisher)
             await self._enter(resources, self.proxy, "proxy")
-            places = {} if home is None or not found.is_here else {"places": home.call_directories}
+            places = {} if home is None or not found.is_here else {"places": partial(self._call_directories, home)}
             whom = self.proxy if crew is None else _Refilled(self.proxy, crew, self._start_timeout_s)
             resources.enter_context(use(whom, **places))
             self._resources = resources.pop_all()
@@ -115,6 +115,12 @@ class WorkerPool:
         resources, self._resources = self._resources, None
         if resources is not None:
             await resources.__aexit__(kind, error, trace)
+
+    def _call_directories(self, home: Home) -> AbstractContextManager[tuple[str, ...]]:
+        """RuntimeError for a call in a context that the end of the pool has not reached."""
+        if self._resources is None:
+            raise RuntimeError("this WorkerPool was stopped: make another one")
+        return home.call_directories()
 
     @cached_property
     def _leave_by(self) -> float | None:
