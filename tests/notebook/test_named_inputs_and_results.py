@@ -104,6 +104,12 @@ def test_options_that_make_no_sense_are_told_and_nothing_runs(kernel, options, s
     assert result.stdout == ""
 
 
+def test_an_option_may_be_given_more_than_once(kernel):
+    kernel.ok("a, b = 1, 2")
+    kernel.run("%%wool -i a -o c -i b -o d\nc, d = a, b")
+    assert kernel.value("(c, d)") == (1, 2)
+
+
 def test_a_comment_after_the_options_is_no_option(kernel):
     kernel.ok("a = 1")
     assert kernel.run("%%wool -i a -o c  # what this is about\nc = a").status == "ok"

@@ -46,6 +46,7 @@ class Wool(Magics):  # type: ignore[misc]
         "--input",
         dest="inputs",
         nargs="+",
+        action="append",
         metavar="NAMES",
         help="Variables that the cell gets, separated by commas, instead of those that it reads; `new=old` renames one.",
     )
@@ -54,6 +55,7 @@ class Wool(Magics):  # type: ignore[misc]
         "--output",
         dest="outputs",
         nargs="+",
+        action="append",
         metavar="NAMES",
         help="Variables that come back, separated by commas and whatever their size, instead of all that the cell assigns; "
         "`new=old` renames one.",
@@ -203,12 +205,12 @@ class Wool(Magics):  # type: ignore[misc]
         print(doctor.render(doctor.gather(_runtime_if_loaded())))
 
 
-def _renamed(option: str, words: list[str] | None) -> dict[str, str] | None:
-    """`a, b=c` as {"a": "a", "b": "c"}."""
-    if words is None:
+def _renamed(option: str, given: list[list[str]] | None) -> dict[str, str] | None:
+    """`a, b=c` as {"a": "a", "b": "c"}; the option may be given more than once."""
+    if given is None:
         return None
     renamed: dict[str, str] = {}
-    for part in "".join(words).split(","):
+    for part in (part for words in given for part in "".join(words).split(",")):
         new, _, old = part.partition("=")
         for name in (new, old or new):
             if not name.isidentifier() or keyword.iskeyword(name):

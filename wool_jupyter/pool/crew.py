@@ -48,6 +48,7 @@ class Member:
     used: bool = False
     calls: int = 0  # under way; the first has its slot
     healing: bool = False  # it failed a call: no slot is given for it
+    care: "asyncio.Task[None] | None" = None
     ended_by_us: str = ""  # why, if so
 
 
@@ -280,12 +281,18 @@ class Crew:
     def _failed_a_call(self, uid: UUID) -> None:
         """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced."""
         member = self._members.get(uid)
-        if member is None or member.healing:
+        if member is None or member.healing or member.ended_by_us:
             return
         member.healing = True
         if member.calls == 0:
             self.slots.remove()
-        self._tasks.start(self._heal(member), f"care for {uid}")
+        member.care = self._tasks.start(self._heal(member), f"care for {uid}")
+
+    async def cared_for(self, uid: UUID) -> None:
+        """Returns when it is known whether a worker that could not be asked can be asked again; at once for any other."""
+        member = self._members.get(uid)
+        if member is not None and member.care is not None:
+            await asyncio.wait({member.care})
 
     async def _heal(self, member: Member) -> None:
         uid, failed = member.metadata.uid, 0
