@@ -216,14 +216,15 @@ class _Refilled:
                 try:
                     return await self._proxy.dispatch(routine, body)
                 except NoWorkersAvailable as error:
-                    if self._crew.slots.free:
+                    if self._crew.slots.free and self._proxy.workers.workers:  # else one was announced just now
                         raise
                     nobody = error
                 try:
                     await self._one_of_ours(patient_until)
+                    async with asyncio.timeout_at(patient_until):
+                        await self._proxy.admitted()
                 except TimeoutError:
                     raise nobody from None
-                await self._proxy.admitted()
 
     async def _one_of_ours(self, until: float) -> None:
         """Returns when one of them is there and not in doubt."""
