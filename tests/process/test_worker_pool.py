@@ -126,7 +126,13 @@ async def ephemeral_pool(monkeypatch):
 
 @asynccontextmanager
 async def durable_pool(monkeypatch):
-    async with workers_elsewhere(1), WorkerPool(discovery=LocalDiscovery.borrow(SHARED)) as pool:
+    async with workers_elsewhere(1), borrowing_pool(monkeypatch) as given:
+        yield given
+
+
+@asynccontextmanager
+async def borrowing_pool(monkeypatch):
+    async with WorkerPool(discovery=LocalDiscovery.borrow(SHARED)) as pool:
         yield pool, 1
 
 
@@ -909,6 +915,26 @@ def test_a_stream_whose_pool_ends_is_not_taken_for_a_whole_one(ending):
             await anext(begun)
 
     run(main())
+
+
+@pytest.mark.parametrize("arm", [ephemeral_pool, borrowing_pool])
+def test_no_task_is_left_when_a_pool_was(arm, monkeypatch):
+    async def main():
+        async with AsyncExitStack() as stack:
+            if arm is borrowing_pool:
+                await stack.enter_async_context(workers_elsewhere(1))
+            before = ours()
+            async with arm(monkeypatch):
+                await doubled(1)
+                assert ours() > before
+            assert ours() == before
+
+    run(main())
+
+
+def ours():
+    """gRPC's own have no names."""
+    return {task for task in asyncio.all_tasks() if not task.get_name().startswith("Task-")}
 
 
 @pytest.mark.parametrize("arm", [ephemeral_pool, durable_pool])

@@ -61,6 +61,7 @@ class ResourcePool(Generic[K, T]):
         self._ttl = ttl
         self._entries: dict[K, _Entry[K]] = {}
         self._tasks = OwnedTasks("resource pool")
+        self._ends = OwnedTasks("resource pool")
 
     @property
     def stats(self) -> ResourcePoolStats:
@@ -69,7 +70,7 @@ class ResourcePool(Generic[K, T]):
             entries=len(entries),
             references=sum(entry.references for entry in entries),
             idle=sum(entry.timer is not None for entry in entries),
-            tasks=self._tasks.running,
+            tasks=self._tasks.running + self._ends.running,
         )
 
     def get(self, key: K) -> "Lease[K, T]":
@@ -114,6 +115,11 @@ class ResourcePool(Generic[K, T]):
         for entry in list(self._entries.values()):
             self._retire(entry)
         await self._tasks.wait()
+        await self._ends.wait()
+
+    async def settled(self) -> None:
+        """Waits for the finalizers that run now."""
+        await self._ends.wait()
 
     async def _acquire(self, key: K) -> _Entry[K]:
         entry = self._entries.get(key)
@@ -164,7 +170,7 @@ class ResourcePool(Generic[K, T]):
         if not entry.making.done():
             entry.making.cancel()
             return None
-        return self._tasks.start(self._finalize(entry), entry.name)
+        return self._ends.start(self._finalize(entry), entry.name)
 
     async def _make(self, entry: _Entry[K]) -> None:
         try:

@@ -262,6 +262,11 @@ class Channels:
         """Closes it as soon as nobody uses it: the worker is gone, or is reached otherwise."""
         self._lose(key, self._current.get(key, -1))
 
+    async def settled(self) -> None:
+        """Waits for the channels that are being closed now."""
+        await self._tasks.wait()
+        await self._pool.settled()
+
     async def clear(self) -> None:
         """Closes all, used or not. Calls under way end with `WorkerDied`."""
         await self._pool.clear()
@@ -283,7 +288,8 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Channels] = WeakKeyDicti
 
 
 def of_this_loop() -> Channels:
-    """The running loop's, made if it has none. Whoever owns the loop clears them before the loop stops."""
+    """The running loop's, made if it has none. Whoever owns the loop clears them before the loop stops, unless all who used them
+    have been stopped."""
     loop = asyncio.get_running_loop()
     found = _of_loops.get(loop)
     if found is None:

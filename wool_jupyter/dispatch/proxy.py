@@ -22,6 +22,7 @@ from wool_jupyter.balance.round_robin import RoundRobinLoadBalancer
 from wool_jupyter.discovery.filtering import afilter
 from wool_jupyter.discovery.protocol import DiscoverySubscriberLike
 from wool_jupyter.discovery.subscriber import LocalSubscriber
+from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import NotReached, NoWorkersAvailable, RpcError
@@ -154,7 +155,8 @@ class WorkerProxy:
                 self._resources = resources.pop_all()
 
     async def stop(self) -> None:
-        """Evicts everyone, and a start under way gives up; calls under way go on. Idempotent."""
+        """Evicts everyone, and a start under way gives up; calls under way go on. The channels that nobody uses are closed by then.
+        Idempotent."""
         self._stopped = True
         self._changed.set()
         async with self._starting:
@@ -175,6 +177,7 @@ class WorkerProxy:
             for uid in list(self._connections):
                 self.evict(uid)
             self._announced.clear()
+            await channels.of_this_loop().settled()
 
     def _check_not_stopped(self) -> None:
         if self._stopped:

@@ -24,6 +24,7 @@ from wool_jupyter.balance.protocol import LoadBalancerLike
 from wool_jupyter.discovery.filtering import afilter
 from wool_jupyter.discovery.local import BorrowedDiscovery
 from wool_jupyter.discovery.protocol import DiscoveryLike, DiscoveryPublisherLike, DiscoverySubscriberLike
+from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.proxy import HasOneOf, WorkerProxy
 from wool_jupyter.dispatch.routine import use
@@ -97,6 +98,7 @@ class WorkerPool:
             raise RuntimeError("a WorkerPool is entered once: make another one")
         self._entered = True
         async with AsyncExitStack() as resources:
+            resources.push_async_callback(channels.of_this_loop().settled)
             home = None if self._workers is None else await self._home(resources, self._workers)
             found = await self._found(resources, home)
             self.proxy = WorkerProxy(discovery=found.subscriber, lease=self._lease, **self._options)
