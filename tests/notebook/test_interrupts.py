@@ -67,6 +67,24 @@ def test_the_handler_that_a_cell_replaces_is_python_s_own(kernel):
     assert running.result().error.ename == "KeyboardInterrupt"
 
 
+def test_a_cell_that_ignores_interrupts_works_on(kernel):
+    body = """
+        import signal, time
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print("busy", flush=True)
+        end = time.monotonic() + 12
+        while time.monotonic() < end:
+            time.sleep(0.1)
+        saved = True
+    """
+    running = kernel.begin(wool(body))
+    running.wait_for("busy")
+    kernel.interrupt()
+    result = running.result()
+    assert (result.status, result.stderr) == ("ok", "")
+    assert kernel.value("saved")
+
+
 def test_a_second_press_says_where_the_cell_stands(kernel, tmp_path):
     gate = tmp_path / "gate"
     body = (
