@@ -258,6 +258,7 @@ def reset() -> None:
         pyplot.close("all")
         get_ipython().magics_manager.registry["ExecutionMagics"].default_runner = None  # `%run` would draw a figure
     shell = get_ipython()
+    shell.config.pop("InlineBackend", None)  # `%config` waits there until pyplot is imported
     if "matplotlib_inline.config" in sys.modules:
         shell.run_line_magic("config", "InlineBackend.figure_format = 'png'")
     if "autoreload" in shell.magics_manager.magics["line"]:
