@@ -85,6 +85,14 @@ async def workers_elsewhere(workers=1):
             yield discovery, pool
 
 
+class Watched(WorkerPool):
+    """Its crew can be looked at."""
+
+    async def _crew(self, *given):
+        self.crew = await super()._crew(*given)
+        return self.crew
+
+
 def registered(namespace):
     binding = registry.bind(namespace, choose_root())
     with closing(binding):
@@ -687,12 +695,12 @@ def test_a_first_call_that_no_worker_comes_for_is_told_so_in_time(base):
     """The one that there was is gone, and another can't be announced."""
 
     async def main():
-        async with WorkerPool(spawn=1, start_timeout=4):
+        async with Watched(spawn=1, start_timeout=4) as pool:
             (namespace,) = base.iterdir()
             (dead,) = registered(namespace.name)
             with locked(namespace):
                 os.kill(dead, signal.SIGKILL)
-                await until(lambda: len(pool_processes(os.getpid())) == 1)
+                await until(lambda: not pool.crew.snapshot())
                 with pytest.raises(NoWorkersAvailable, match="no worker of the pool was there within 4 s"):
                     await doubled(1)
 
@@ -967,6 +975,26 @@ def test_an_end_that_is_cancelled_is_as_complete_and_sooner(tmp_path):
             assert not any(map(lives, processes))
             with pytest.raises((WorkerDied, asyncio.CancelledError)):
                 await staying
+
+    run(main())
+
+
+def test_an_end_that_is_cancelled_as_its_time_is_up_is_complete_too(tmp_path):
+    async def main():
+        pool = await Watched(spawn=1).__aenter__()
+        processes = pool_processes(os.getpid())
+        staying = asyncio.create_task(stays(str(tmp_path)))
+        await until((tmp_path / "inside").exists)
+        leaving = asyncio.create_task(pool.__aexit__(None, None, None))
+        await until(lambda: pool.crew._patience)
+        (patience,) = pool.crew._patience
+        patience.reschedule(0)  # expires in the next turn, in which the cancellation arrives
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert not any(map(lives, processes))
+        with pytest.raises((WorkerDied, asyncio.CancelledError)):
+            await staying
 
     run(main())
 

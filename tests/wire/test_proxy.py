@@ -819,6 +819,19 @@ def test_who_waits_for_a_worker_hears_that_the_proxy_was_stopped():
 # Nothing is left.
 
 
+def test_a_proxy_that_was_stopped_has_closed_its_channels(sockets):
+    async def main():
+        metadata = worker(1, sockets("1"))
+        async with serving(metadata):
+            pool = channels.of_this_loop()
+            async with WorkerProxy(workers=[metadata], token=TOKEN) as proxy:
+                await answer_of(proxy)
+                assert pool.stats.entries == 1
+            assert (pool.stats, pool._tasks.running) == (NOTHING, 0)
+
+    run(main())
+
+
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_call_that_is_cancelled_at_any_moment_leaves_nothing(sockets, begun):
     """From a proxy that has not started, past a worker that is not there, to the stop."""

@@ -1,7 +1,6 @@
 """Streams to workers, each shared by all who speak to that worker: the one file of the client that knows gRPC."""
 
 import asyncio
-import contextlib
 import functools
 import itertools
 import sys
@@ -180,7 +179,7 @@ class Channel:
 
     async def _write(self, let_in: asyncio.Future[None]) -> None:
         stream = self._stream
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the reader hears why
+        try:
             if stream is not None:
                 # A write that a refusal overtakes would hide the reason (gRPC 1.85). A refusal has none of the worker's metadata.
                 if not await stream.initial_metadata():
@@ -188,6 +187,11 @@ class Channel:
                 let_in.set_result(None)
             while stream is not None and (message := await self._out.take()) is not None:
                 await stream.write(message)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            pass  # the reader hears why
+        except BaseException:
+            self._break(_BROKE)
+            raise
 
     def _break(self, end: _End) -> None:
         if self._end is not None:

@@ -18,6 +18,7 @@ from uuid import UUID, uuid4
 
 from wool_jupyter import host
 from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.aio.to_end import to_end
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
@@ -354,18 +355,13 @@ class Crew:
         when the workers have ended, or a moment after they were killed; cancelled, it does so at once.
 
         Idempotent."""
-        ending = self._ending.start(self._stop(by), "stop", awaited=True)
-        try:
-            await asyncio.wait({ending})
-        except asyncio.CancelledError:
-            self._hurried = True
-            for patience in self._patience:
+        await to_end(self._ending.start(self._stop(by), "stop", awaited=True), cancelled=self._hurry)
+
+    def _hurry(self) -> None:
+        self._hurried = True
+        for patience in self._patience:
+            if not patience.expired():
                 patience.reschedule(0)
-            while not ending.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait({ending})
-            raise
-        ending.result()
 
     async def _stop(self, by: float | None) -> None:
         self.slots.close(NoWorkersAvailable("the pool was stopped"))
