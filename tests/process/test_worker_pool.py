@@ -945,6 +945,18 @@ def ours():
     return {task for task in asyncio.all_tasks() if not task.get_name().startswith("Task-")}
 
 
+def test_a_stream_that_a_loop_finds_at_its_end_is_closed_without_a_word(caplog):
+    held = []
+
+    async def main():
+        async with WorkerPool(spawn=1):
+            held.append(counted(10))
+            await anext(held[0])
+
+    run(main())
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
 def test_a_pool_may_be_left_in_another_task_than_it_was_entered():
     async def main():
         pool = await WorkerPool(spawn=1).__aenter__()
