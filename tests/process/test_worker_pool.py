@@ -5,6 +5,7 @@ import gc
 import importlib
 import logging
 import os
+import re
 import signal
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
@@ -21,7 +22,7 @@ from tests.support.discovery import descriptors, generation_of, tree, worker
 from tests.support.fake_discovery import FakeDiscovery
 from tests.support.loops import settle, until
 from tests.support.pool_process import PoolProcess
-from tests.support.pool_routines import Gated, counted, dies, doubled, nested, pids_of, stays, waits, worker_pid
+from tests.support.pool_routines import Gated, counted, dies, doubled, exits, nested, pids_of, stays, waits, worker_pid
 from tests.support.pools import lives, pool_processes
 from wool_jupyter import host
 from wool_jupyter.discovery import locks, registry
@@ -207,6 +208,13 @@ def test_data_that_no_message_holds_goes_beside_it():
 def test_numbers_that_mean_nothing_are_refused_at_once(refused):
     with pytest.raises(ValueError, match=next(iter(refused))):
         WorkerPool(**refused)
+
+
+@pytest.mark.parametrize("name", ["spawn", "lease"])
+@pytest.mark.parametrize("value", ["2", 1.5])
+def test_what_is_no_number_of_workers_is_named(name, value):
+    with pytest.raises(TypeError, match=re.escape(f"{name} is a whole number of workers, not {value!r}")):
+        WorkerPool(**{"discovery": object(), name: value})
 
 
 @pytest.mark.parametrize("refused", [{"quorum": -1}, {"quorum_timeout": 0}, {"loadbalancer": object()}])
@@ -566,8 +574,11 @@ async def answer():
 def test_a_routine_that_kills_its_worker_is_told_so_and_the_next_one_runs():
     async def main():
         async with WorkerPool(spawn=1):
-            with pytest.raises(WorkerDied):
+            with pytest.raises(WorkerDied, match=r"^The worker \(pid \d+\) was killed by SIGKILL"):
                 await dies()
+            await answer()
+            with pytest.raises(WorkerDied, match=r"^The worker \(pid \d+\) exited with code 7$"):
+                await exits(7)
             assert await answer() != os.getpid()
 
     run(main())

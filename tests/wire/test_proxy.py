@@ -679,6 +679,9 @@ def test_options_that_can_t_be_met_are_refused(options, words):
 
 
 def test_other_arguments_that_make_no_sense_are_said():
+    for name in ("lease", "quorum"):
+        with pytest.raises(TypeError, match=f"{name} is a whole number of workers, not '2'"):
+            WorkerProxy(discovery=Source(), **{name: "2"})
     with pytest.raises(ValueError, match="tags go with a namespace"):
         WorkerProxy(None, "tag", discovery=Source())
     with pytest.raises(TypeError, match="no balancer"):

@@ -267,6 +267,18 @@ class Crew:
             self.slots.add()  # it waits behind another call there: no further main thread is taken
         return member
 
+    def obituary_of(self, uid: UUID) -> Callable[[], Awaitable[str]] | None:
+        """None for a worker of somebody else."""
+        member = self._members.get(uid)
+        if member is None:
+            return None
+
+        async def told() -> str:
+            await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
+            return obituary(member)
+
+        return told
+
     def release(self, member: Member) -> None:
         member.calls -= 1
         if member.calls == 0 and member.metadata.uid in self._members and not member.healing:
@@ -412,8 +424,8 @@ def _signal_group(member: Member, number: int) -> None:
         os.killpg(member.child.pid, number)
 
 
-def obituary(member: Member) -> str:
-    """How it ended, in words, for whoever had a call there."""
+def obituary(member: Member, *, crashed: str = "") -> str:
+    """How it ended, in words, for whoever had a call there; `crashed` ends the sentence if there is a report of a crash."""
     child = member.child
     if not child.exited.done():
         return f"The worker (pid {child.pid}) was lost: it does not answer any more"
@@ -422,7 +434,7 @@ def obituary(member: Member) -> str:
     if exited.signal == signal.SIGKILL:
         return text + (f", {member.ended_by_us}" if member.ended_by_us else _why_killed(member, exited))
     if exited.signal is not None and _is_there(member.crash_report):
-        return f"{text}; `%wool logs` shows where"
+        return text + crashed
     return text
 
 
