@@ -41,13 +41,15 @@ class _End(NamedTuple):
 _BROKE = _End(WorkerDied, NotReached, "the connection to the worker broke")
 _FAILED = _End(WorkerDied, WorkerRefused, "the connection to the worker broke")
 _UNREADABLE = _End(WorkerDied, WorkerRefused, "the worker sent a message that can't be read")
-_OTHER_PROTOCOL = f"the worker does not speak protocol {PROTOCOL}, as this kernel does: restart the kernel"
+_OTHER_PROTOCOL = (
+    f"the worker does not speak protocol {PROTOCOL}, as this process does: start both with the same version"
+)
 _TOO_LARGE = f"a message was larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB: the worker ended the connection"
 
 # No words: the worker's own. gRPC's library gives none of these codes itself (its doc/statuscodes.md) before the last four.
 _ENDS = {
     grpc.StatusCode.UNAUTHENTICATED: _End(
-        WorkerRefused, WorkerRefused, "the worker does not accept this kernel's token"
+        WorkerRefused, WorkerRefused, "the worker does not accept this process's token"
     ),
     grpc.StatusCode.FAILED_PRECONDITION: _End(WorkerRefused, WorkerRefused, ""),
     grpc.StatusCode.UNIMPLEMENTED: _End(WorkerRefused, WorkerRefused, _OTHER_PROTOCOL),
