@@ -169,6 +169,16 @@ def process_descriptor(pid: int) -> int | None:
         return None
 
 
+def ignores(pid: int, number: int) -> bool:
+    """Whether the process has said that it will not have this signal. False where the system does not tell."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    mask = re.search(r"^SigIgn:\s+([0-9a-f]+)", status, re.MULTILINE)
+    return mask is not None and bool(int(mask[1], 16) >> (number - 1) & 1)
+
+
 def has_ended(child_pid: int) -> bool:
     """Whether this child, which nobody has reaped, has ended. Leaves it unreaped, so its number stays taken."""
     if sys.platform == "darwin":  # has no os.waitid before Python 3.13

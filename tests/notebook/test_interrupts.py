@@ -56,6 +56,35 @@ def test_a_cell_with_a_handler_of_its_own_stops_in_its_own_time(kernel):
     assert kernel.value("saved") == 1
 
 
+def test_the_handler_that_a_cell_replaces_is_python_s_own(kernel):
+    kernel.wool("import signal\nold = signal.signal(signal.SIGINT, print)\nsignal.signal(signal.SIGINT, old)")
+    assert kernel.value("old is __import__('signal').default_int_handler")
+    running = kernel.begin(
+        wool("signal.signal(signal.SIGINT, old); import time; print('busy', flush=True); time.sleep(600)")
+    )
+    running.wait_for("busy")
+    kernel.interrupt()
+    assert running.result().error.ename == "KeyboardInterrupt"
+
+
+def test_a_cell_that_ignores_interrupts_works_on(kernel):
+    body = """
+        import signal, time
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        print("busy", flush=True)
+        end = time.monotonic() + 12
+        while time.monotonic() < end:
+            time.sleep(0.1)
+        saved = True
+    """
+    running = kernel.begin(wool(body))
+    running.wait_for("busy")
+    kernel.interrupt()
+    result = running.result()
+    assert (result.status, result.stderr) == ("ok", "")
+    assert kernel.value("saved")
+
+
 def test_a_second_press_says_where_the_cell_stands(kernel, tmp_path):
     gate = tmp_path / "gate"
     body = (

@@ -61,6 +61,18 @@ def test_a_result_that_is_named_comes_home_whatever_its_size(kernel):
         kernel.ok("%config Wool.result_budget_bytes = None")
 
 
+@pytest.mark.parametrize("cell", ["-o kept\nkept[0] = 5", "-o kept\npass", "-o kept=other\nother = kept"])
+def test_what_was_kept_for_its_size_comes_home_when_it_is_named(kernel, cell):
+    kernel.ok("%config Wool.result_budget_bytes = 1000")
+    try:
+        kernel.wool("kept = bytearray(5000)")
+        assert kernel.run("kept[0]").error.ename == "KeptOnWorker"
+        assert kernel.run(f"%%wool {cell}").status == "ok"
+        assert kernel.value("(type(kept).__name__, len(kept), kept[0])") == ("bytearray", 5000, 5 * ("= 5" in cell))
+    finally:
+        kernel.ok("%config Wool.result_budget_bytes = None")
+
+
 def test_a_result_that_can_t_travel_is_kept_under_its_new_name(kernel):
     result = kernel.run("%%wool -o held=lock\nimport threading; lock = threading.Lock()")
     assert "read `held` will run" in result.stderr
@@ -102,6 +114,12 @@ def test_options_that_make_no_sense_are_told_and_nothing_runs(kernel, options, s
     assert result.status == "error"
     assert result.stderr.strip() == f"UsageError: {says}"
     assert result.stdout == ""
+
+
+def test_an_option_may_be_given_more_than_once(kernel):
+    kernel.ok("a, b = 1, 2")
+    kernel.run("%%wool -i a -o c -i b -o d\nc, d = a, b")
+    assert kernel.value("(c, d)") == (1, 2)
 
 
 def test_a_comment_after_the_options_is_no_option(kernel):

@@ -19,6 +19,7 @@ from tests.support.loops import settle, until
 from tests.support.pools import lives, names_in, pool_processes
 from tests.support.requests import cell_request
 from wool_jupyter import host
+from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.root import kernel_namespace
 from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WoolError, WorkerDied
 from wool_jupyter.pool.home import Home
@@ -463,6 +464,54 @@ def test_a_worker_whose_channel_broke_while_it_was_idle_is_asked_over_a_new_one(
             await break_the_channel()
             assert await bench.works() == before
             await bench.fits(1)
+
+    run(main())
+
+
+def test_a_worker_that_somebody_else_drops_is_announced_again():
+    """Any publisher may drop any worker. Its main thread must not count as free when nobody can be asked to use it."""
+
+    async def main():
+        async with pool_of(1) as bench:
+            before = await bench.works()
+            (worker,) = bench.pool.crew.snapshot()
+            borrowed = LocalDiscovery.borrow(bench.directory.parent.name, root=bench.directory.parents[1])
+            publisher = borrowed.publisher
+            await publisher.publish("worker-dropped", bench.pool.crew.member(worker.uid).metadata)
+            publisher.close()
+            await until(lambda: not bench.pool._proxy.workers.workers)
+            assert await bench.works() == before
+            await bench.fits(1)
+
+    run(main())
+
+
+def test_a_worker_that_has_ended_leaves_no_file():
+    async def main():
+        async with pool_of(1) as bench:
+            for _ in range(2):
+                kill(pid := await bench.works())
+                await bench.gone(pid)
+            await bench.works()
+            assert len(names_in(bench.directory / "s")) == 1
+            assert len([name for name in names_in(bench.directory) if name.startswith("crash")]) == 1
+
+    run(main())
+
+
+def test_a_value_that_was_kept_by_a_worker_that_does_not_answer_waits_for_what_becomes_of_it():
+    """Though another one is free."""
+
+    async def main():
+        async with pool_of(2) as bench:
+            await bench.warm(2)
+            uid = bench.pool.crew.snapshot()[0].uid
+            bench.pool._proxy.evict(uid)
+            bench.pool.crew._failed_a_call(uid)
+            _, call = await bench.inside(only=uid)
+            assert call.worker.uid == uid
+            await bench.end([(bench.stage.begun[-1], call)])
+            await bench.fits(2)
 
     run(main())
 

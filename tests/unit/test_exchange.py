@@ -240,6 +240,26 @@ def test_a_part_that_cant_travel_stays_and_is_there_again_afterwards(kernel, cel
     )
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        "open('/dev/null')",
+        "open('/dev/null', 'rb')",
+        "(i for i in ())",
+        "__import__('threading').Thread()",
+        "memoryview(b'')",
+    ],
+)
+def test_a_part_that_stays_is_left_alone_by_changes_around_it(kernel, cell, make):
+    kernel.run(
+        f"part = {make}\nkind = type(part)\nd = {{'f': part, 'n': 0}}\nclass C: pass\nc = C(); c.f = part; c.n = 0"
+    )
+    ran = cell("d['n'] = 1; c.n = 1")
+    assert kernel("d['f'] is part, c.f is part, type(part) is kind, d['n'], c.n") == (True, True, True, 1, 1)
+    assert ran.notices == []
+    kernel.run("getattr(part, 'close', str)()")
+
+
 def test_a_part_that_stays_says_so_when_it_is_used(kernel, cell):
     kernel.run("x = {'k': [1, memoryview(b'')]}")
     with pytest.raises(StaysInKernel, match=r"`x\['k'\]\[1\]` \(memoryview\) stays in the kernel"):

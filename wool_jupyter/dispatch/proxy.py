@@ -228,6 +228,7 @@ class WorkerProxy:
         if event.type == "worker-dropped" or metadata.secure:  # who speaks TLS can't be asked from here
             self._announced.pop(metadata.uid, None)
             self.evict(metadata.uid)
+            self._failed(metadata.uid)
             return
         if event.type == "worker-added" or metadata.uid in self._announced:
             self._announced[metadata.uid] = metadata
@@ -266,8 +267,16 @@ class WorkerProxy:
         return True
 
     def observe(self, *, placed: Callable[[UUID], object], failed: Callable[[UUID], object]) -> None:
-        """`placed` hears of each worker that took a call, `failed` of each that could not be asked, even if another took it."""
+        """`placed` hears of each worker that took a call, `failed` of each that could not be asked, even if another took it, or
+        that was dropped."""
         self._placed_at, self._failed = placed, failed
+
+    async def changed(self, *, within_s: float) -> None:
+        """Returns when somebody has been admitted or evicted, or after that time."""
+        self._changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._changed.wait()
 
     async def admitted(self, uid: UUID | None = None) -> None:
         """Returns once that worker can be asked; without a uid, once any can. Raises what the discovery raises first;

@@ -18,7 +18,7 @@ from wool_jupyter.discovery.claim import is_served
 if TYPE_CHECKING:
     from wool_jupyter.notebook.runtime import Runtime
 
-_PACKAGES = ("wool_jupyter", "ipython", "grpcio", "cloudpickle", "msgspec", "xxhash")
+_PACKAGES = ("wool_jupyter", "ipython", "grpcio", "cloudpickle", "msgspec", "watchdog", "xxhash")
 _PACKAGES_IF_LOADED = {"ipykernel": "ipykernel", "numpy": "numpy", "pandas": "pandas", "torch": "torch"}
 _LEFTOVERS_MAX = 10
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")

@@ -78,7 +78,10 @@ class Shipment:
                 deletes=nothing,
                 whole_namespace=False,
             )
-        self._capture = capture
+        # What is to come home, and is there already, has to be there for it: a value that was kept on a worker.
+        self._capture = replace(
+            capture, soft=capture.soft | (set(route.results or ()) & namespace.keys() - capture.hard)
+        )
         self._workers = workers
         self._absent: dict[str, str] = {}  # soft names that stay -> what to say when they are used
         self._left_out: set[str] = set()  # names that stood in text only

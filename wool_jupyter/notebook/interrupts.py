@@ -21,6 +21,7 @@ class Target(Protocol):
     """What can be done to the running cell. Each returns once it is done, so that nothing is left to hit the next cell."""
 
     def interrupt(self) -> None: ...
+    def ignores_interrupts(self) -> bool: ...
     def end(self) -> None: ...
     def kill(self) -> None: ...
 
@@ -73,13 +74,16 @@ class Interrupts:
             else:
                 self.ended = True
                 target.kill()
-        if not self._passed_on or self._delivered or self.ended:
+        if not self._passed_on or self._delivered or self.ended or self._waited_s() <= INTERRUPT_NOTICE_S:
+            return
+        if target.ignores_interrupts():  # by its own will: it works on, as in a kernel
+            self._delivered = True
             return
         if self._waited_s() > INTERRUPT_GRACE_S:
             self.ended = True
             yield f"the interrupt has not reached the cell in {INTERRUPT_GRACE_S:.0f} s: it is in a call that does not return"
             target.end()
-        elif self._waited_s() > INTERRUPT_NOTICE_S and not self._told:
+        elif not self._told:
             self._told = True
             yield self._standing()
 

@@ -7,12 +7,14 @@ namespace ◀─ exchange ◀─ outcome ◀┘─▶ replay on this thread, whe
 
 import getpass
 import pickle
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
+from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, NotBound, WoolError, WorkerDied
 from wool_jupyter.notebook import exchange, figures, late_text, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
@@ -22,6 +24,7 @@ from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import CellSource, prepare_source
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
+from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import ambient, buffers, cells
 
@@ -180,7 +183,7 @@ class _CellJob:
     # While it runs.
 
     def _events(self, pool: KernelPool, call: PoolCall, text: TextReader) -> cells.Outcome | cells.Refused:
-        running = _Running(self._runtime.bridge, pool, call.worker.uid)
+        running = _Running(self._runtime.bridge, pool, call.worker)
 
         def tick() -> None:
             _show_text(text.ready())
@@ -303,8 +306,11 @@ class _CellJob:
 class _Running:
     """The running cell, as ■ sees it."""
 
-    def __init__(self, bridge: Bridge, pool: KernelPool, worker: UUID) -> None:
-        self._bridge, self._pool, self._worker = bridge, pool, worker
+    def __init__(self, bridge: Bridge, pool: KernelPool, worker: WorkerMetadata) -> None:
+        self._bridge, self._pool, self._worker, self._pid = bridge, pool, worker.uid, worker.pid
+
+    def ignores_interrupts(self) -> bool:
+        return host.ignores(self._pid, signal.SIGINT)
 
     def interrupt(self) -> None:
         self._bridge.enter(self._pool.crew.interrupt(self._worker)).result()

@@ -30,15 +30,19 @@ class Wool(Magics):  # type: ignore[misc]
 
     workers = Int(
         None,
+        min=1,
         allow_none=True,
         help="Number of worker processes; None: one and a spare, more when work waits, up to the usable CPUs.",
     ).tag(config=True)
     result_budget_bytes = Int(
         None,
+        min=0,
         allow_none=True,
         help="A larger result stays on its worker; None: a quarter of the memory that is free.",
     ).tag(config=True)
-    start_timeout_s = Float(_DEFAULTS.start_timeout_s, help="How long one worker may take to start.").tag(config=True)
+    start_timeout_s = Float(_DEFAULTS.start_timeout_s, min=0, help="How long one worker may take to start.").tag(
+        config=True
+    )
 
     @magic_arguments("%wool")
     @argument(
@@ -46,6 +50,7 @@ class Wool(Magics):  # type: ignore[misc]
         "--input",
         dest="inputs",
         nargs="+",
+        action="append",
         metavar="NAMES",
         help="Variables that the cell gets, separated by commas, instead of those that it reads; `new=old` renames one.",
     )
@@ -54,6 +59,7 @@ class Wool(Magics):  # type: ignore[misc]
         "--output",
         dest="outputs",
         nargs="+",
+        action="append",
         metavar="NAMES",
         help="Variables that come back, separated by commas and whatever their size, instead of all that the cell assigns; "
         "`new=old` renames one.",
@@ -203,12 +209,12 @@ class Wool(Magics):  # type: ignore[misc]
         print(doctor.render(doctor.gather(_runtime_if_loaded())))
 
 
-def _renamed(option: str, words: list[str] | None) -> dict[str, str] | None:
-    """`a, b=c` as {"a": "a", "b": "c"}."""
-    if words is None:
+def _renamed(option: str, given: list[list[str]] | None) -> dict[str, str] | None:
+    """`a, b=c` as {"a": "a", "b": "c"}; the option may be given more than once."""
+    if given is None:
         return None
     renamed: dict[str, str] = {}
-    for part in "".join(words).split(","):
+    for part in (part for words in given for part in "".join(words).split(",")):
         new, _, old = part.partition("=")
         for name in (new, old or new):
             if not name.isidentifier() or keyword.iskeyword(name):

@@ -49,6 +49,7 @@ class Member:
     used: bool = False
     calls: int = 0  # under way; the first has its slot
     healing: bool = False  # it failed a call: no slot is given for it
+    care: "asyncio.Task[None] | None" = None
     ended_by_us: str = ""  # why, if so
 
 
@@ -238,14 +239,27 @@ class Crew:
         if member.calls == 0 and not member.healing:
             self.slots.remove()
         del self._members[uid]
-        self._in_doubt = self._in_doubt or not member.used
+        self._in_doubt = self._in_doubt or not (member.used or time.time() - member.started > supervisor.PROVEN_S)
         self.supervise()
         self._proxy.evict(uid)
+        self._tidy(member)
         await self._announce_end(member.metadata, timeout_s=None)  # nobody waits for it, and nobody says it later
+
+    def _tidy(self, member: Member) -> None:
+        """Its socket, and the report of a crash that it did not come to: a home may see many workers."""
+        layout.socket(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
+        if not _is_there(member.crash_report):
+            member.crash_report.unlink(missing_ok=True)
 
     async def _announce(self, event: DiscoveryEventType, metadata: WorkerMetadata) -> None:
         async with self._announcing:
             await self._publisher.publish(event, metadata)
+
+    async def _announce_again(self, metadata: WorkerMetadata) -> None:
+        try:
+            await self._announce("worker-added", metadata)
+        except Exception:  # noqa: BLE001 (said in the log: it is tried again)
+            _log.warning("worker %s could not be announced again", metadata.uid, exc_info=True)
 
     async def _announce_end(self, metadata: WorkerMetadata, *, timeout_s: float | None = ANNOUNCE_S) -> None:
         try:
@@ -295,12 +309,18 @@ class Crew:
     def _failed_a_call(self, uid: UUID) -> None:
         """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced."""
         member = self._members.get(uid)
-        if member is None or member.healing:
+        if member is None or member.healing or member.ended_by_us:
             return
         member.healing = True
         if member.calls == 0:
             self.slots.remove()
-        self._tasks.start(self._heal(member), f"care for {uid}")
+        member.care = self._tasks.start(self._heal(member), f"care for {uid}")
+
+    async def cared_for(self, uid: UUID) -> None:
+        """Returns when it is known whether a worker that could not be asked can be asked again; at once for any other."""
+        member = self._members.get(uid)
+        if member is not None and member.care is not None:
+            await asyncio.wait({member.care})
 
     async def _heal(self, member: Member) -> None:
         uid, failed = member.metadata.uid, 0
@@ -314,7 +334,8 @@ class Crew:
             except RpcError:
                 failed += 1
                 continue
-            if not self._proxy.readmit(uid):  # it is well, and another has its place
+            if not self._proxy.readmit(uid):  # it is well: another has its place, or somebody else has dropped it
+                await self._announce_again(member.metadata)
                 await asyncio.wait({member.child.exited}, timeout=supervisor.ROOM_S)
                 continue
             member.healing = False
@@ -394,6 +415,7 @@ class Crew:
         finally:
             self._nursery.kill(member.child.uid)
             await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
+            self._tidy(member)
 
     async def _persuade(self, member: Member, by: float | None) -> None:
         """It is told to stop, and its routines are cancelled; then comes SIGTERM. Returns when it has ended, or the time is up."""

@@ -23,7 +23,7 @@ from wool_jupyter.errors import (
 )
 from wool_jupyter.pool.crew import Crew, Member, obituary
 from wool_jupyter.pool.home import Home
-from wool_jupyter.settings import EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
+from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
 
 
 class KernelPool:
@@ -79,10 +79,14 @@ class KernelPool:
                 call = await self._proxy.dispatch(routine, body, only=only, begun=True)
             except NoWorkersAvailable:
                 self.crew.slots.add()  # its worker has just left, or does not answer any more
-                if only is not None and self.crew.member(only) is None:
-                    raise KeptOnWorker(
-                        "the worker that kept a value of this cell is gone: run the cell again that made it"
-                    ) from None
+                if only is not None:
+                    await self.crew.cared_for(only)
+                    if self.crew.member(only) is None:
+                        raise KeptOnWorker(
+                            "the worker that kept a value of this cell is gone: run the cell again that made it"
+                        ) from None
+                # One whose main thread is free may be busy for a moment with something else, and is not named then.
+                await self._proxy.changed(within_s=AGAIN_S)
                 continue
             except BaseException:
                 self.crew.slots.add()

@@ -25,6 +25,7 @@ def workers_to_start(standing: Standing) -> int:
     return max(0, min(max(for_the_line, kept), standing.most - coming))
 
 
+PROVEN_S = 10.0  # that a worker has served, after which its end says nothing about the start of others
 PROBES = 4
 ROOM_S = 1.0  # between two looks whether the lease has room again for a worker that answers
 

@@ -13,8 +13,8 @@ routine ─▶ proxy ─▶ worker           crew ─ added, dropped ─▶ disc
 import asyncio
 import os
 import warnings
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import cached_property
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from functools import cached_property, partial
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -42,7 +42,9 @@ _DEFAULTS = PoolSettings()
 class WorkerPool:
     """`async with WorkerPool() as pool`: routines that are called inside run on its workers. Entered once, on one loop.
 
-    Leaving it ends the workers that it started, within `shutdown_timeout` seconds (None: without a bound); those of others stay.
+    Leaving it cancels what runs on the workers that it started and ends them, within `shutdown_timeout` seconds (None: without a
+    bound); those of others stay. A call that none of its workers takes, as they are dead or do not answer, waits up to
+    `start_timeout` for one that is started in their place.
     """
 
     def __init__(
@@ -102,7 +104,9 @@ class WorkerPool:
             self.proxy = WorkerProxy(discovery=found.subscriber, lease=self._lease, **self._options)
             crew = None if home is None else await self._crew(resources, home, found)
             await self._enter(resources, self.proxy, "proxy")
-            places = {} if home is None or found.namespace is None else {"places": home.call_directories}
+            places = {}
+            if home is not None and found.namespace is not None:
+                places["places"] = partial(self._call_directories, home)
             whom = self.proxy if crew is None else _Refilled(self.proxy, crew, self._start_timeout_s)
             resources.enter_context(use(whom, **places))
             self._resources = resources.pop_all()
@@ -115,6 +119,12 @@ class WorkerPool:
         resources, self._resources = self._resources, None
         if resources is not None:
             await resources.__aexit__(kind, error, trace)
+
+    def _call_directories(self, home: Home) -> AbstractContextManager[tuple[str, ...]]:
+        """RuntimeError for a call in a context that the end of the pool has not reached."""
+        if self._resources is None:
+            raise RuntimeError("this WorkerPool was stopped: make another one")
+        return home.call_directories()
 
     @cached_property
     def _leave_by(self) -> float | None:
@@ -214,7 +224,7 @@ class _Refilled:
                     call.obituary = self._crew.obituary_of(call.worker.uid)
                     return call
                 except NoWorkersAvailable as error:
-                    if self._crew.slots.free:
+                    if self._crew.slots.free and self._proxy.workers.workers:  # else one was announced just now
                         raise
                     nobody = error
                 await self._one_of_ours(patient_until, otherwise=nobody)

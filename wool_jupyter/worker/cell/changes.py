@@ -12,7 +12,7 @@ import linecache
 import pickle
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import xxhash
@@ -53,7 +53,7 @@ class Arrival:
         if met - _NO_STATE:
             _drop_temporaries(self._objects)
         self._kinds: dict[type, str | None] = {t: patching.kind_of(t) for t in met}
-        self._kinds[_Gone] = None
+        self._kinds[_Gone] = self._kinds[standins.Absent] = None  # what stands for an object says nothing of it
         with_identity = {t for t in met if not issubclass(t, _BY_VALUE) and not t.__module__.startswith("numpy.dtypes")}
         array_types, class_types = set(filter(pickling.is_array, met)), {t for t in met if issubclass(t, type)}
         wanted = with_identity | array_types | class_types  # a million strings are looked at once
@@ -131,6 +131,11 @@ class Arrival:
                 elif [xxhash.xxh3_128_digest(b) for b in out_of_band] != digests:
                     changed.append(k)
         return changed, stuck
+
+    def numbers_but_of(self, wanted: Iterable[Any]) -> Mapping[int, int]:
+        """For a reply in which these travel as they are, also those that the kernel knows as kept here."""
+        kept = {id(each) for each in wanted} & self._kept.keys()
+        return {ident: n for ident, n in self.numbers.items() if ident not in kept} if kept else self.numbers
 
     def name(self, k: int) -> str:
         return self._names.segments[k][0]

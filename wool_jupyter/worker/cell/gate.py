@@ -20,6 +20,7 @@ class Gate:
     def __init__(self, seen: Callable[[bool], object] = lambda _: None) -> None:
         """`seen` is told of each signal that comes while a cell runs, in its handler, and whether the cell has it."""
         self._seen = seen
+        self._handler = _Handler(self._on_sigint)
         self._open = False
         self.pending = False  # came where no exception is safe; the next region has it
         self._depth = 0
@@ -29,7 +30,7 @@ class Gate:
         self.cancelled = False  # the cell's task was cancelled: its CancelledError is a KeyboardInterrupt
 
     def install(self) -> None:
-        signal.signal(signal.SIGINT, self._on_sigint)
+        signal.signal(signal.SIGINT, self._handler)
         if self._waker is not None:
             signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
@@ -45,7 +46,7 @@ class Gate:
 
     def _look(self, wakes: socket.socket) -> None:
         came = signal.SIGINT in wakes.recv(1 << 12)
-        if came and self._open and signal.getsignal(signal.SIGINT) != self._on_sigint:
+        if came and self._open and signal.getsignal(signal.SIGINT) is not self._handler:
             self._seen(True)
 
     def open(self) -> None:
@@ -95,6 +96,19 @@ class Gate:
             self._cancel()
         else:
             raise KeyboardInterrupt
+
+
+class _Handler:
+    """What a cell gets for the handler that it replaces. In the kernel that is Python's own, and so it arrives there."""
+
+    def __init__(self, handle: Callable[[int, Any], None]) -> None:
+        self._handle = handle
+
+    def __call__(self, number: int, frame: Any) -> None:
+        self._handle(number, frame)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (signal, "default_int_handler")
 
 
 def _inside(frame: Any) -> Iterator[Any]:

@@ -4,7 +4,7 @@ A part is one `dump`, so that a failing one is known by name. What can't travel 
 """
 
 import io
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -144,7 +144,7 @@ def _is_over(size: int, budget_bytes: int | None) -> bool:
 
 
 def _dump(
-    parts: _Parts, arrival: Arrival, *, budget_bytes: int | None, at_any_size: Container[str]
+    parts: _Parts, arrival: Arrival, *, budget_bytes: int | None, at_any_size: Mapping[str, Any]
 ) -> tuple[bytes, list[memoryview]]:
     def dump(bases: views.Bases | None) -> tuple[pickling.ReturnPickler, bytes, list[memoryview]]:
         return _dump_with(parts, arrival, bases=bases, budget_bytes=budget_bytes, at_any_size=at_any_size)
@@ -156,13 +156,18 @@ def _dump(
 
 
 def _dump_with(
-    parts: _Parts, arrival: Arrival, *, bases: views.Bases | None, budget_bytes: int | None, at_any_size: Container[str]
+    parts: _Parts,
+    arrival: Arrival,
+    *,
+    bases: views.Bases | None,
+    budget_bytes: int | None,
+    at_any_size: Mapping[str, Any],
 ) -> tuple[pickling.ReturnPickler, bytes, list[memoryview]]:
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
     pickler = pickling.ReturnPickler(
         file,
         out_of_band,
-        numbers=arrival.numbers,
+        numbers=arrival.numbers_but_of(at_any_size.values()),
         known_classes=arrival.class_ids,
         bases=bases,
         view_bases=arrival.view_bases,
