@@ -63,7 +63,7 @@ class NoUsableRoot(StartFailed):
 
 
 class CannotShip(WoolError):
-    """A variable that the cell needs can't travel to a worker. Nothing ran: make it inside the cell."""
+    """A value that a cell or a call needs can't travel to a worker. Nothing ran: make it there."""
 
 
 class CannotLoad(WoolError):

@@ -5,6 +5,7 @@ import gc
 import importlib
 import logging
 import os
+import re
 import signal
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
@@ -21,7 +22,7 @@ from tests.support.discovery import descriptors, generation_of, tree, worker
 from tests.support.fake_discovery import FakeDiscovery
 from tests.support.loops import settle, until
 from tests.support.pool_process import PoolProcess
-from tests.support.pool_routines import Gated, counted, dies, doubled, nested, pids_of, stays, waits, worker_pid
+from tests.support.pool_routines import Gated, counted, dies, doubled, exits, nested, pids_of, stays, waits, worker_pid
 from tests.support.pools import lives, pool_processes
 from wool_jupyter import host
 from wool_jupyter.discovery import locks, registry
@@ -83,6 +84,14 @@ async def workers_elsewhere(workers=1):
         borrowed = LocalDiscovery.borrow(SHARED)
         async with WorkerPool(spawn=workers, discovery=borrowed) as pool:
             yield discovery, pool
+
+
+class Watched(WorkerPool):
+    """Its crew can be looked at."""
+
+    async def _crew(self, *given):
+        self.crew = await super()._crew(*given)
+        return self.crew
 
 
 def registered(namespace):
@@ -199,6 +208,13 @@ def test_data_that_no_message_holds_goes_beside_it():
 def test_numbers_that_mean_nothing_are_refused_at_once(refused):
     with pytest.raises(ValueError, match=next(iter(refused))):
         WorkerPool(**refused)
+
+
+@pytest.mark.parametrize("name", ["spawn", "lease"])
+@pytest.mark.parametrize("value", ["2", 1.5])
+def test_what_is_no_number_of_workers_is_named(name, value):
+    with pytest.raises(TypeError, match=re.escape(f"{name} is a whole number of workers, not {value!r}")):
+        WorkerPool(**{"discovery": object(), name: value})
 
 
 @pytest.mark.parametrize("refused", [{"quorum": -1}, {"quorum_timeout": 0}, {"loadbalancer": object()}])
@@ -558,8 +574,11 @@ async def answer():
 def test_a_routine_that_kills_its_worker_is_told_so_and_the_next_one_runs():
     async def main():
         async with WorkerPool(spawn=1):
-            with pytest.raises(WorkerDied):
+            with pytest.raises(WorkerDied, match=r"^The worker \(pid \d+\) was killed by SIGKILL"):
                 await dies()
+            await answer()
+            with pytest.raises(WorkerDied, match=r"^The worker \(pid \d+\) exited with code 7$"):
+                await exits(7)
             assert await answer() != os.getpid()
 
     run(main())
@@ -687,13 +706,13 @@ def test_a_first_call_that_no_worker_comes_for_is_told_so_in_time(base):
     """The one that there was is gone, and another can't be announced."""
 
     async def main():
-        async with WorkerPool(spawn=1, start_timeout=4):
+        async with Watched(spawn=1, start_timeout=4) as pool:
             (namespace,) = base.iterdir()
             (dead,) = registered(namespace.name)
             with locked(namespace):
                 os.kill(dead, signal.SIGKILL)
-                await until(lambda: len(pool_processes(os.getpid())) == 1)
-                with pytest.raises(NoWorkersAvailable, match="no worker of the pool"):
+                await until(lambda: not pool.crew.snapshot())
+                with pytest.raises(NoWorkersAvailable, match="no worker of the pool was there within 4 s"):
                     await doubled(1)
 
     run(main())
@@ -937,6 +956,18 @@ def ours():
     return {task for task in asyncio.all_tasks() if not task.get_name().startswith("Task-")}
 
 
+def test_a_stream_that_a_loop_finds_at_its_end_is_closed_without_a_word(caplog):
+    held = []
+
+    async def main():
+        async with WorkerPool(spawn=1):
+            held.append(counted(10))
+            await anext(held[0])
+
+    run(main())
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
 @pytest.mark.parametrize("arm", [ephemeral_pool, durable_pool])
 def test_a_pool_may_be_left_in_another_task_than_it_was_entered(arm, monkeypatch):
     """What still has it in use gets an error in words."""
@@ -971,6 +1002,26 @@ def test_an_end_that_is_cancelled_is_as_complete_and_sooner(tmp_path):
             assert not any(map(lives, processes))
             with pytest.raises((WorkerDied, asyncio.CancelledError)):
                 await staying
+
+    run(main())
+
+
+def test_an_end_that_is_cancelled_as_its_time_is_up_is_complete_too(tmp_path):
+    async def main():
+        pool = await Watched(spawn=1).__aenter__()
+        processes = pool_processes(os.getpid())
+        staying = asyncio.create_task(stays(str(tmp_path)))
+        await until((tmp_path / "inside").exists)
+        leaving = asyncio.create_task(pool.__aexit__(None, None, None))
+        await until(lambda: pool.crew._patience)
+        (patience,) = pool.crew._patience
+        patience.reschedule(0)  # expires in the next turn, in which the cancellation arrives
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert not any(map(lives, processes))
+        with pytest.raises((WorkerDied, asyncio.CancelledError)):
+            await staying
 
     run(main())
 

@@ -63,6 +63,11 @@ async def dies():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@routine
+async def exits(code):
+    os._exit(code)
+
+
 @dataclass(frozen=True)
 class Gated:
     """A namespace of which nothing is seen until the file `gate` is there."""

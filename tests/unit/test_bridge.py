@@ -146,3 +146,19 @@ def test_a_coroutine_that_fails_after_it_was_cancelled_is_nobodys_business(bridg
 def test_a_coroutine_that_is_cancelled_on_the_loop_cancels_the_future(bridge):
     with pytest.raises(CancelledError):
         bridge.enter(raises(asyncio.CancelledError())).result(DEADLINE_S)
+
+
+def test_what_nobody_waits_for_is_reported_when_it_fails(bridge, capfd):
+    bridge.start(raises(LookupError("on its way")), "something")
+    bridge.enter(gives(3)).result(DEADLINE_S)
+    said = capfd.readouterr().err
+    assert "bridge: something failed" in said
+    assert "LookupError: on its way" in said
+
+
+def test_a_result_that_nobody_wants_is_reported_when_its_end_fails(bridge, capfd):
+    outcome = bridge.enter(gives(LookupError("on its way")))
+    outcome.result(DEADLINE_S)
+    bridge.abandon(outcome, raises)
+    bridge.enter(gives(3)).result(DEADLINE_S)
+    assert "LookupError: on its way" in capfd.readouterr().err

@@ -1,4 +1,7 @@
+import ast
 import pickle
+import re
+from pathlib import Path
 from uuid import UUID
 
 import msgspec
@@ -69,3 +72,21 @@ def test_an_error_of_discovery_says_what_it_is_about():
     assert str(uid) in str(errors.DiscoveryWorkerNotFound(uid))
     assert "2000 bytes" in str(errors.DiscoveryBlockExhausted(2000))
     assert "128 places" in str(errors.DiscoveryCapacityExhausted(128))
+
+
+def said(path):
+    """The texts of a module, without its docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docs = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, documented)}
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [text for text in texts if isinstance(text, str) and text not in docs]
+
+
+@pytest.mark.parametrize("part", ["aio", "balance", "dispatch", "pool", "worker"])
+def test_who_has_no_notebook_is_not_told_of_kernels_and_cells(part):
+    """`pool.kernel_pool` and `worker.cell` are a notebook's own."""
+    modules = [path for path in (Path(errors.__file__).parent / part).glob("*.py") if path.name != "kernel_pool.py"]
+    assert len(modules) > 1
+    texts = [text for path in modules for text in said(path)]
+    assert [text for text in texts if re.search(r"\b(kernels?|notebooks?|%wool)\b|\b(the|a|next) cells?\b", text)] == []

@@ -450,3 +450,17 @@ def test_an_opening_that_is_cancelled_at_any_moment_leaves_nothing(at):
                 assert await channel.call(at(), "once", b"x").step() == b"x"
 
     run_shared(main())
+
+
+def test_calls_on_a_channel_that_can_t_send_any_more_end(at):
+    async def main():
+        async with serving(at()), opened(at(), TOKEN) as channel:
+            channel._tasks._report = lambda *_: None
+            call = channel.call(at(), "echo", b"x")
+            assert await call.step() == b"x"
+            channel._out._waiting.append(None)  # what no message can be made of
+            with pytest.raises(WorkerDied):
+                await call.step(b"y")
+            assert channel.broken
+
+    run_shared(main())

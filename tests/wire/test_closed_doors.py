@@ -192,13 +192,13 @@ def test_a_worker_of_another_protocol_names_both_versions(short, monkeypatch):
 
     words = run(main())
     assert words.startswith(f"the worker speaks protocol {PROTOCOL} (wool_jupyter ")
-    assert words.endswith("the kernel 77 (wool_jupyter 8.8.8): restart the kernel")
+    assert words.endswith("the client 77 (wool_jupyter 8.8.8): start both with the same version")
 
 
 def test_a_wrong_token_is_a_refusal_in_words(short):
     async def main():
         async with serving(short) as metadata:
-            with pytest.raises(WorkerRefused, match="does not accept this kernel's token"):
+            with pytest.raises(WorkerRefused, match="does not accept this process's token"):
                 async with opened(metadata, "wrong"):
                     pass
 
@@ -232,7 +232,9 @@ def test_a_refusal_of_every_worker_is_what_a_dispatch_says(short, monkeypatch, w
         async with serving(short, 1) as one, serving(short, 2) as other:
             if wrong == "protocol":
                 monkeypatch.setattr(channels, "PROTOCOL", "77")
-            words = {"token": "does not accept this kernel's token", "protocol": "restart the kernel"}[wrong]
+            words = {"token": "does not accept this process's token", "protocol": "start both with the same version"}[
+                wrong
+            ]
             async with proxied(one, other, token="wrong" if wrong == "token" else TOKEN) as proxy:
                 with pytest.raises(NoWorkersAvailable, match=words) as caught:
                     await proxy.dispatch("once", b"")
@@ -279,7 +281,7 @@ def test_a_client_sends_nothing_before_it_is_let_in(short):
 @pytest.mark.parametrize(
     ("code", "begun", "not_begun", "words"),
     [
-        (grpc.StatusCode.UNAUTHENTICATED, WorkerRefused, WorkerRefused, "does not accept this kernel's token"),
+        (grpc.StatusCode.UNAUTHENTICATED, WorkerRefused, WorkerRefused, "does not accept this process's token"),
         (grpc.StatusCode.UNIMPLEMENTED, WorkerRefused, WorkerRefused, "does not speak protocol"),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, MessageTooLarge, NotReached, "larger than 16 MiB"),
         (grpc.StatusCode.UNAVAILABLE, WorkerDied, NotReached, "the connection to the worker broke"),
@@ -349,7 +351,7 @@ def test_what_is_no_message_ends_that_stream_alone_and_is_named(short, capfd):
             assert await others.step() == b"y"
             await begun.wait()
             await channel._stream.write(b"not a message")
-            with pytest.raises(WorkerRefused, match=r"the worker can't read a message of the kernel: \w+"):
+            with pytest.raises(WorkerRefused, match=r"the worker can't read a message of the client: \w+"):
                 await call.step()
             assert await others.step(b"still here") == b"still here"
             with pytest.raises(WorkerRefused):

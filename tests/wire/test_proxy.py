@@ -679,6 +679,9 @@ def test_options_that_can_t_be_met_are_refused(options, words):
 
 
 def test_other_arguments_that_make_no_sense_are_said():
+    for name in ("lease", "quorum"):
+        with pytest.raises(TypeError, match=f"{name} is a whole number of workers, not '2'"):
+            WorkerProxy(discovery=Source(), **{name: "2"})
     with pytest.raises(ValueError, match="tags go with a namespace"):
         WorkerProxy(None, "tag", discovery=Source())
     with pytest.raises(TypeError, match="no balancer"):
@@ -817,6 +820,19 @@ def test_who_waits_for_a_worker_hears_that_the_proxy_was_stopped():
 
 
 # Nothing is left.
+
+
+def test_a_proxy_that_was_stopped_has_closed_its_channels(sockets):
+    async def main():
+        metadata = worker(1, sockets("1"))
+        async with serving(metadata):
+            pool = channels.of_this_loop()
+            async with WorkerProxy(workers=[metadata], token=TOKEN) as proxy:
+                await answer_of(proxy)
+                assert pool.stats.entries == 1
+            assert (pool.stats, pool._tasks.running) == (NOTHING, 0)
+
+    run(main())
 
 
 @pytest.mark.parametrize("begun", [False, True])

@@ -1,6 +1,7 @@
 """The client's side of one call: commands out, values in. Knows neither the transport nor what a routine does."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from wool_jupyter.errors import (
@@ -9,6 +10,7 @@ from wool_jupyter.errors import (
     MessageTooLarge,
     NotReached,
     WoolError,
+    WorkerDied,
     WorkerRefused,
 )
 from wool_jupyter.records import WorkerMetadata
@@ -35,6 +37,9 @@ class Sender(Protocol):
         ...
 
 
+Obituary = Callable[[], Awaitable[str]]  # how the worker of a call has ended, from who looks after it
+
+
 class Call:
     """A routine under way on one worker. One command at a time; `close`, idempotent, cancels what has not ended.
 
@@ -51,6 +56,7 @@ class Call:
         self._pending = begun
         self._accepted = False
         self.ended = False
+        self.obituary: Obituary | None = None
 
     async def accepted(self) -> None:
         """Returns when the worker has taken the call.
@@ -102,7 +108,12 @@ class Call:
         while isinstance(response, frames.Ack):
             response = await self.responses.get()
         self._pending = False
-        self._look_at(response)
+        try:
+            self._look_at(response)
+        except WorkerDied:
+            if self.obituary is None:
+                raise
+            raise WorkerDied(await self.obituary()) from None
         if isinstance(response, frames.Yielded):
             if response.last:
                 self._end()

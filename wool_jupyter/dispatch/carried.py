@@ -1,7 +1,6 @@
 """The proxies of callers, on a worker: rebuilt when a routine asks for the first time, and kept a while for the next."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 from wool_jupyter.aio.resource_pool import ResourcePool
 from wool_jupyter.dispatch import channels
@@ -33,13 +32,11 @@ class CarriedProxy:
         self._pool = pool
         self.data = data
 
-    @asynccontextmanager
-    async def reached(self) -> AsyncIterator[ProxyLike]:
+    def reached(self) -> AbstractAsyncContextManager[ProxyLike]:
         """Not stopped before the block ends."""
         if not self.data:
             raise NoWorkersAvailable("this routine's caller had no pool to hand on")
-        async with self._pool.get(self.data) as proxy:
-            yield proxy
+        return self._pool.get(self.data)
 
 
 async def _rebuilt(data: bytes) -> ProxyLike:

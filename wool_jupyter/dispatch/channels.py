@@ -1,7 +1,6 @@
 """Streams to workers, each shared by all who speak to that worker: the one file of the client that knows gRPC."""
 
 import asyncio
-import contextlib
 import functools
 import itertools
 import sys
@@ -42,13 +41,15 @@ class _End(NamedTuple):
 _BROKE = _End(WorkerDied, NotReached, "the connection to the worker broke")
 _FAILED = _End(WorkerDied, WorkerRefused, "the connection to the worker broke")
 _UNREADABLE = _End(WorkerDied, WorkerRefused, "the worker sent a message that can't be read")
-_OTHER_PROTOCOL = f"the worker does not speak protocol {PROTOCOL}, as this kernel does: restart the kernel"
+_OTHER_PROTOCOL = (
+    f"the worker does not speak protocol {PROTOCOL}, as this process does: start both with the same version"
+)
 _TOO_LARGE = f"a message was larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB: the worker ended the connection"
 
 # No words: the worker's own. gRPC's library gives none of these codes itself (its doc/statuscodes.md) before the last four.
 _ENDS = {
     grpc.StatusCode.UNAUTHENTICATED: _End(
-        WorkerRefused, WorkerRefused, "the worker does not accept this kernel's token"
+        WorkerRefused, WorkerRefused, "the worker does not accept this process's token"
     ),
     grpc.StatusCode.FAILED_PRECONDITION: _End(WorkerRefused, WorkerRefused, ""),
     grpc.StatusCode.UNIMPLEMENTED: _End(WorkerRefused, WorkerRefused, _OTHER_PROTOCOL),
@@ -180,7 +181,7 @@ class Channel:
 
     async def _write(self, let_in: asyncio.Future[None]) -> None:
         stream = self._stream
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the reader hears why
+        try:
             if stream is not None:
                 # A write that a refusal overtakes would hide the reason (gRPC 1.85). A refusal has none of the worker's metadata.
                 if not await stream.initial_metadata():
@@ -188,6 +189,11 @@ class Channel:
                 let_in.set_result(None)
             while stream is not None and (message := await self._out.take()) is not None:
                 await stream.write(message)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            pass  # the reader hears why
+        except BaseException:
+            self._break(_BROKE)
+            raise
 
     def _break(self, end: _End) -> None:
         if self._end is not None:

@@ -5,6 +5,7 @@ discovery ─ events ─▶ sentinel ─ admits, refreshes, evicts ─▶ contex
 
 import asyncio
 import logging
+import operator
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, aclosing, suppress
@@ -395,10 +396,18 @@ def _check_discovery(discovery: object) -> None:
         raise TypeError(f"discovery has to be a subscriber, and {type(discovery).__name__} has no __aiter__")
 
 
+def checked_number(name: str, workers: int) -> int:
+    """TypeError for what is no whole number."""
+    try:
+        return operator.index(workers)
+    except TypeError:
+        raise TypeError(f"{name} is a whole number of workers, not {workers!r}") from None
+
+
 def _checked_quorum(quorum: int | None, lease: int | None, static: Collection[WorkerMetadata] | None) -> int:
-    if lease is not None and lease < 1:
+    if lease is not None and checked_number("lease", lease) < 1:
         raise ValueError(f"lease is a number of workers, at least 1, not {lease}")
-    quorum = quorum or 0
+    quorum = checked_number("quorum", quorum or 0)
     if quorum < 0:
         raise ValueError(f"quorum is a number of workers, not {quorum}")
     if lease is not None and quorum > lease:

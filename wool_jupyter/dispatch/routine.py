@@ -9,24 +9,33 @@ import functools
 import inspect
 import shutil
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
-    asynccontextmanager,
+    AsyncExitStack,
     contextmanager,
     nullcontext,
     suppress,
 )
 from contextvars import ContextVar
 from functools import partial
+from types import TracebackType
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.carried import CarriedProxy
 from wool_jupyter.dispatch.protocol import ProxyLike
-from wool_jupyter.errors import CallFailed, CallRejected, CannotLoad, NoWorkersAvailable, RpcError, WorkerRefused
+from wool_jupyter.errors import (
+    CallFailed,
+    CallRejected,
+    CannotLoad,
+    NoWorkersAvailable,
+    RpcError,
+    WorkerDied,
+    WorkerRefused,
+)
 from wool_jupyter.settings import INTERRUPT_GRACE_S
 from wool_jupyter.wire import calls, pickling, shipping
 
@@ -66,7 +75,7 @@ def routine(function: F) -> F:
 
         @functools.wraps(function)
         async def stream(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            async with _called(calls.Invocation(stream, args, kwargs)) as remote:
+            async with _Called(calls.Invocation(stream, args, kwargs)) as remote:
                 command: Callable[[], Awaitable[bytes | None]] = remote.call.step
                 while True:
                     try:
@@ -88,7 +97,7 @@ def routine(function: F) -> F:
 
         @functools.wraps(function)
         async def call(*args: Any, **kwargs: Any) -> Any:
-            async with _called(calls.Invocation(call, args, kwargs)) as remote:
+            async with _Called(calls.Invocation(call, args, kwargs)) as remote:
                 try:
                     return await remote.outcome(remote.call.step)
                 except _Returned:
@@ -137,11 +146,10 @@ class _Used:
     def pickled(self) -> bytes:
         return _pickled(self._proxy)
 
-    @asynccontextmanager
-    async def reached(self) -> AsyncIterator[ProxyLike]:
+    def reached(self) -> AbstractAsyncContextManager[ProxyLike]:
         if self._loop not in (None, asyncio.get_running_loop()):
             raise RuntimeError("the pool in use lives on another event loop: call its routines there")
-        yield self._proxy
+        return nullcontext(self._proxy)
 
 
 _pickles: "weakref.WeakKeyDictionary[ProxyLike, bytes]" = weakref.WeakKeyDictionary()
@@ -177,22 +185,34 @@ class _Handed:
                 shutil.rmtree(place, ignore_errors=True)  # mostly there is none
 
 
-@asynccontextmanager
-async def _called(invocation: calls.Invocation) -> "AsyncIterator[_Remote]":
-    current = _current.get()
-    if current is None:
-        name = getattr(invocation.function, "__qualname__", "this")
-        raise NoWorkersAvailable(
-            f"`{name}` is a routine, and no pool is in use here: call it where one is, or `{name}.__wrapped__` to run it here"
-        )
-    with current.places() as places:
-        packed = calls.pack_call(invocation, places=places, proxy=current.pickled())
-        async with current.reached() as proxy:
+class _Called:
+    """A call, from its dispatch to its end. No async generator: a loop that ends closes these all at once, and one inside of
+    another fails then."""
+
+    def __init__(self, invocation: calls.Invocation) -> None:
+        self._invocation = invocation
+        self._resources = AsyncExitStack()
+
+    async def __aenter__(self) -> "_Remote":
+        current = _current.get()
+        if current is None:
+            name = getattr(self._invocation.function, "__qualname__", "this")
+            raise NoWorkersAvailable(
+                f"`{name}` is a routine, and no pool is in use here: call it where one is, or `{name}.__wrapped__` to run it here"
+            )
+        async with AsyncExitStack() as resources:
+            places = resources.enter_context(current.places())
+            packed = calls.pack_call(self._invocation, places=places, proxy=current.pickled())
+            proxy = await resources.enter_async_context(current.reached())
             call = await _rejections_raised(proxy.dispatch(_ROUTINE, packed.body))
-            try:
-                yield _Remote(call, packed, places)
-            finally:
-                call.close()
+            resources.callback(call.close)
+            self._resources = resources.pop_all()
+        return _Remote(call, packed, places)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._resources.__aexit__(kind, error, trace)
 
 
 class _Returned(Exception):
@@ -211,7 +231,8 @@ class _Remote:
         return calls.pack_sent(value, places=self._places)
 
     async def finish(self) -> None:
-        with suppress(_Returned):
+        """What the body raises as it cleans up. That it was over already, with its worker perhaps, is no error."""
+        with suppress(_Returned, CallFailed, WorkerDied):
             await self.outcome(self.call.finish)
 
     async def outcome(self, command: Callable[[], Awaitable[bytes | None]]) -> Any:

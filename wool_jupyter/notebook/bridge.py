@@ -42,15 +42,25 @@ class Bridge:
         self._loop.call_soon_threadsafe(self._start, coroutine, outcome, unwanted, context=contextvars.Context())
         return outcome
 
+    def start(self, coroutine: Coroutine[Any, Any, object], name: str) -> None:
+        """As `enter`, for who does not wait: its failure is reported."""
+        self._loop.call_soon_threadsafe(self._start_owned, coroutine, name, context=contextvars.Context())
+
     def abandon(self, outcome: "Future[T]", unwanted: Callable[[T], Coroutine[Any, Any, object]]) -> None:
         """Cancels it; a result that is there already goes to `unwanted`."""
         if not outcome.cancel() and outcome.exception() is None:
-            self.enter(unwanted(outcome.result()))
+            self.start(unwanted(outcome.result()), "unwanted")
 
-    def _start(self, coroutine: Coroutine[Any, Any, T], outcome: "Future[T]", unwanted: Any) -> None:
+    def _owned(self) -> OwnedTasks:
         if self._tasks is None:
             self._tasks = OwnedTasks("bridge")
-        task = self._tasks.start(coroutine, "entered", awaited=True)
+        return self._tasks
+
+    def _start_owned(self, coroutine: Coroutine[Any, Any, object], name: str) -> None:
+        self._owned().start(coroutine, name)
+
+    def _start(self, coroutine: Coroutine[Any, Any, T], outcome: "Future[T]", unwanted: Any) -> None:
+        task = self._owned().start(coroutine, "entered", awaited=True)
         task.add_done_callback(lambda task: self._settle(outcome, task, unwanted))
         outcome.add_done_callback(lambda outcome: self._cancel(outcome, task))
 
@@ -66,5 +76,5 @@ class Bridge:
         with suppress(InvalidStateError):  # cancelled meanwhile, perhaps by another thread at this moment
             outcome.set_result(task.result()) if error is None else outcome.set_exception(error)
             return
-        if error is None and unwanted is not None and self._tasks is not None:
-            self._tasks.start(unwanted(task.result()), "unwanted")
+        if error is None and unwanted is not None:
+            self._owned().start(unwanted(task.result()), "unwanted")

@@ -177,7 +177,7 @@ class _CellJob:
             raise KeyboardInterrupt from None
         finally:
             _show_text(text.rest())
-            self._runtime.bridge.enter(call.close())
+            self._runtime.bridge.start(call.close(), "end of a call")
         return outcome, call.worker.uid
 
     # While it runs.

@@ -120,7 +120,7 @@ class Runtime:
 
     def follow(self, text: TextReader, worker: UUID, show: Show) -> None:
         """What its threads and children print from now on."""
-        self.bridge.enter(self._late_text.follow(text, worker, show, alive=self._alive))
+        self.bridge.start(self._late_text.follow(text, worker, show, alive=self._alive), "late text")
 
     def _alive(self) -> set[UUID]:
         pool = self.running

@@ -18,6 +18,7 @@ from uuid import UUID, uuid4
 
 from wool_jupyter import host
 from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.aio.to_end import to_end
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
@@ -280,6 +281,18 @@ class Crew:
             self.slots.add()  # it waits behind another call there: no further main thread is taken
         return member
 
+    def obituary_of(self, uid: UUID) -> Callable[[], Awaitable[str]] | None:
+        """None for a worker of somebody else."""
+        member = self._members.get(uid)
+        if member is None:
+            return None
+
+        async def told() -> str:
+            await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
+            return obituary(member)
+
+        return told
+
     def release(self, member: Member) -> None:
         member.calls -= 1
         if member.calls == 0 and member.metadata.uid in self._members and not member.healing:
@@ -375,18 +388,13 @@ class Crew:
         when the workers have ended, or a moment after they were killed; cancelled, it does so at once.
 
         Idempotent."""
-        ending = self._ending.start(self._stop(by), "stop", awaited=True)
-        try:
-            await asyncio.wait({ending})
-        except asyncio.CancelledError:
-            self._hurried = True
-            for patience in self._patience:
+        await to_end(self._ending.start(self._stop(by), "stop", awaited=True), cancelled=self._hurry)
+
+    def _hurry(self) -> None:
+        self._hurried = True
+        for patience in self._patience:
+            if not patience.expired():
                 patience.reschedule(0)
-            while not ending.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait({ending})
-            raise
-        ending.result()
 
     async def _stop(self, by: float | None) -> None:
         self.slots.close(NoWorkersAvailable("the pool was stopped"))
@@ -438,8 +446,8 @@ def _signal_group(member: Member, number: int) -> None:
         os.killpg(member.child.pid, number)
 
 
-def obituary(member: Member) -> str:
-    """How it ended, in words, for whoever had a call there."""
+def obituary(member: Member, *, crashed: str = "") -> str:
+    """How it ended, in words, for whoever had a call there; `crashed` ends the sentence if there is a report of a crash."""
     child = member.child
     if not child.exited.done():
         return f"The worker (pid {child.pid}) was lost: it does not answer any more"
@@ -448,7 +456,7 @@ def obituary(member: Member) -> str:
     if exited.signal == signal.SIGKILL:
         return text + (f", {member.ended_by_us}" if member.ended_by_us else _why_killed(member, exited))
     if exited.signal is not None and _is_there(member.crash_report):
-        return f"{text}; `%wool logs` shows where"
+        return text + crashed
     return text
 
 

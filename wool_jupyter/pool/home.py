@@ -17,7 +17,6 @@ from wool_jupyter.errors import (
     DiscoveryNamespaceContended,
     DiscoveryNamespaceInUse,
     NoUsableRoot,
-    NoWorkersAvailable,
     StartFailed,
 )
 from wool_jupyter.nursery.client import Nursery
@@ -40,7 +39,6 @@ class Home:
         self._resources = resources
         self._nursery: Nursery | None = None
         self._calls = itertools.count(1)
-        self._was_left = False
 
     @classmethod
     async def enter(
@@ -79,10 +77,7 @@ class Home:
 
     @contextmanager
     def call_directories(self) -> Iterator[tuple[str, ...]]:
-        """A call's own directory, and where its large buffers may go; all removed at the end. On any thread.
-        NoWorkersAvailable once it was left."""
-        if self._was_left:
-            raise NoWorkersAvailable("the pool was stopped")
+        """A call's own directory, and where its large buffers may go; all removed at the end. On any thread."""
         number = next(self._calls)
         places = [layout.call(directory, number) for directory in self.places]
         places[0].mkdir(mode=0o700)
@@ -113,7 +108,6 @@ class Home:
 
     async def leave(self) -> None:
         """No process and no file remains. Idempotent."""
-        self._was_left = True
         try:
             await self.end_processes()
         finally:

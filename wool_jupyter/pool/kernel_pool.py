@@ -154,7 +154,7 @@ class PoolCall:
             raise CallFailed(f"{error}. It is replaced, and what lived on it is gone") from None
         except WorkerDied:
             await asyncio.wait({self._member.child.exited}, timeout=EXIT_REPORT_S)
-            how = obituary(self._member)
+            how = obituary(self._member, crashed="; `%wool logs` shows where")
             if not self._member.child.exited.done():  # its body may still run, and the next one would wait behind it
                 await self._pool.crew.kill(self.worker.uid)
             raise WorkerDied(how) from None

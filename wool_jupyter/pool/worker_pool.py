@@ -26,7 +26,7 @@ from wool_jupyter.discovery.local import BorrowedDiscovery
 from wool_jupyter.discovery.protocol import DiscoveryLike, DiscoveryPublisherLike, DiscoverySubscriberLike
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.call import Call
-from wool_jupyter.dispatch.proxy import HasOneOf, WorkerProxy
+from wool_jupyter.dispatch.proxy import HasOneOf, WorkerProxy, checked_number
 from wool_jupyter.dispatch.routine import use
 from wool_jupyter.errors import NoWorkersAvailable
 from wool_jupyter.pool.crew import Crew
@@ -65,9 +65,9 @@ class WorkerPool:
         that makes it. `lease`: how many workers of others it may hold. Workers that it starts have the `tags`, and the name
         of their namespace; it asks only such as have one of the `tags`. The rest is as for a `WorkerProxy`.
         """
-        if spawn is not None and spawn < 0:
+        if spawn is not None and checked_number("spawn", spawn) < 0:
             raise ValueError(f"spawn is a number of workers, not {spawn}")
-        if lease is not None and lease < 1:
+        if lease is not None and checked_number("lease", lease) < 1:
             raise ValueError(f"lease is a number of workers, at least 1, not {lease}")
         if lease is not None and discovery is None:
             warnings.warn("lease has no effect without a discovery", stacklevel=2)
@@ -220,7 +220,9 @@ class _Refilled:
                 await self._one_of_ours(patient_until, otherwise=nobody)
             while True:
                 try:
-                    return await self._proxy.dispatch(routine, body)
+                    call = await self._proxy.dispatch(routine, body)
+                    call.obituary = self._crew.obituary_of(call.worker.uid)
+                    return call
                 except NoWorkersAvailable as error:
                     if self._crew.slots.free and self._proxy.workers.workers:  # else one was announced just now
                         raise

@@ -116,8 +116,8 @@ class WorkerService:
         if protocol == PROTOCOL:
             return None
         words = (
-            f"the worker speaks protocol {PROTOCOL} (wool_jupyter {package_version()}), the kernel {protocol} "
-            f"(wool_jupyter {metadata.get(VERSION_KEY)}): restart the kernel"
+            f"the worker speaks protocol {PROTOCOL} (wool_jupyter {package_version()}), the client {protocol} "
+            f"(wool_jupyter {metadata.get(VERSION_KEY)}): start both with the same version"
         )
         return _Refusal(grpc.StatusCode.FAILED_PRECONDITION, words)
 
@@ -130,7 +130,7 @@ async def _read(session: Session, context: "grpc.aio.ServicerContext[bytes, byte
                 requests = frames.decode_requests(message)
             except frames.DecodeError as error:
                 return _Refusal(
-                    grpc.StatusCode.INVALID_ARGUMENT, f"the worker can't read a message of the kernel: {error}"
+                    grpc.StatusCode.INVALID_ARGUMENT, f"the worker can't read a message of the client: {error}"
                 )
             for request in requests:
                 session.receive(request)
