@@ -85,6 +85,7 @@ class WorkerProxy:
         self._token = token
         self._placed_at: Callable[[UUID], object] = lambda _: None
         self._failed: Callable[[UUID], object] = lambda _: None
+        self._dropped: Callable[[UUID], object] = lambda _: None
         self._balancer = loadbalancer or RoundRobinLoadBalancer()
         self.id = uuid4()
         self._context = LoadBalancerContext()
@@ -228,7 +229,7 @@ class WorkerProxy:
         if event.type == "worker-dropped" or metadata.secure:  # who speaks TLS can't be asked from here
             self._announced.pop(metadata.uid, None)
             self.evict(metadata.uid)
-            self._failed(metadata.uid)
+            self._dropped(metadata.uid)
             return
         if event.type == "worker-added" or metadata.uid in self._announced:
             self._announced[metadata.uid] = metadata
@@ -266,10 +267,16 @@ class WorkerProxy:
         self._admit(metadata)
         return True
 
-    def observe(self, *, placed: Callable[[UUID], object], failed: Callable[[UUID], object]) -> None:
-        """`placed` hears of each worker that took a call, `failed` of each that could not be asked, even if another took it, or
-        that was dropped."""
-        self._placed_at, self._failed = placed, failed
+    def observe(
+        self,
+        *,
+        placed: Callable[[UUID], object],
+        failed: Callable[[UUID], object],
+        dropped: Callable[[UUID], object] = lambda _: None,
+    ) -> None:
+        """`placed` hears of each worker that took a call, `failed` of each that could not be asked, even if another took it, and
+        `dropped` of each that the discovery says has left."""
+        self._placed_at, self._failed, self._dropped = placed, failed, dropped
 
     async def changed(self, *, within_s: float) -> None:
         """Returns when somebody has been admitted or evicted, or after that time."""

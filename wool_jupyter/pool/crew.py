@@ -87,7 +87,7 @@ class Crew:
         self._home = home
         self._nursery = nursery
         self._proxy = proxy
-        proxy.observe(placed=self._took_a_call, failed=self._failed_a_call)
+        proxy.observe(placed=self._took_a_call, failed=self._failed_a_call, dropped=self._failed_a_call)
         self._publisher = publisher
         self._admitted = admitted
         self.slots = Slots(wanted=self.supervise)  # the free main threads, and who waits for one
