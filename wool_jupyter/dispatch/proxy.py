@@ -275,7 +275,7 @@ class WorkerProxy:
         dropped: Callable[[UUID], object] = lambda _: None,
     ) -> None:
         """`placed` hears of each worker that took a call, `failed` of each that could not be asked, even if another took it, and
-        `dropped` of each that was dropped, by whoever."""
+        `dropped` of each that the discovery says has left."""
         self._placed_at, self._failed, self._dropped = placed, failed, dropped
 
     async def changed(self, *, within_s: float) -> None:
