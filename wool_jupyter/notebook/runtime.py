@@ -21,9 +21,9 @@ from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.handles import Handles
 from wool_jupyter.notebook.late_text import LateText, Show
 from wool_jupyter.notebook.outputs import TextReader
-from wool_jupyter.pool.crew import WorkerSnapshot
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
+from wool_jupyter.pool.members import WorkerSnapshot
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
 
 T = TypeVar("T")

@@ -12,8 +12,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
 from uuid import UUID, uuid4
 
 from wool_jupyter import host
@@ -23,10 +21,11 @@ from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import NoWorkersAvailable, RpcError, StartFailed
-from wool_jupyter.nursery.client import Child, Nursery
-from wool_jupyter.nursery.exits import Exit
+from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool import supervisor
 from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.members import Member, WorkerSnapshot
+from wool_jupyter.pool.obituary import has_crashed, obituary
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
 from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
@@ -35,33 +34,6 @@ from wool_jupyter.wire import layout
 _LOST = "The process that looks after the workers has ended, and they with it: a new pool has new ones"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Member:
-    """A worker of this process's own, from the moment that it serves until its end."""
-
-    metadata: WorkerMetadata
-    child: Child
-    started: float
-    oom_kills: int  # of the system, when it started
-    crash_report: Path
-    used: bool = False
-    calls: int = 0  # under way; the first has its slot
-    healing: bool = False  # it failed a call: no slot is given for it
-    care: "asyncio.Task[None] | None" = None
-    ended_by_us: str = ""  # why, if so
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSnapshot:
-    uid: UUID
-    pid: int
-    busy: bool
-    started: float  # seconds since the epoch
-
-    def __str__(self) -> str:
-        return f"pid {self.pid}  {'busy' if self.busy else 'idle'}  {time.time() - self.started:,.0f} s old"
 
 
 class Crew:
@@ -248,7 +220,7 @@ class Crew:
     def _tidy(self, member: Member) -> None:
         """Its socket, and the report of a crash that it did not come to: a home may see many workers."""
         layout.socket(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
-        if not _is_there(member.crash_report):
+        if not has_crashed(member.crash_report):
             member.crash_report.unlink(missing_ok=True)
 
     async def _announce(self, event: DiscoveryEventType, metadata: WorkerMetadata) -> None:
@@ -444,34 +416,3 @@ def _signal_group(member: Member, number: int) -> None:
     """Past a nursery that is stopped: it has not reaped the worker, so the number is still the worker's."""
     with suppress(ProcessLookupError):
         os.killpg(member.child.pid, number)
-
-
-def obituary(member: Member, *, crashed: str = "") -> str:
-    """How it ended, in words, for whoever had a call there; `crashed` ends the sentence if there is a report of a crash."""
-    child = member.child
-    if not child.exited.done():
-        return f"The worker (pid {child.pid}) was lost: it does not answer any more"
-    exited = child.exited.result()
-    text = f"The worker (pid {child.pid}) {exited.in_words()}"
-    if exited.signal == signal.SIGKILL:
-        return text + (f", {member.ended_by_us}" if member.ended_by_us else _why_killed(member, exited))
-    if exited.signal is not None and _is_there(member.crash_report):
-        return text + crashed
-    return text
-
-
-def _why_killed(member: Member, exited: Exit) -> str:
-    """What is known: whoever kills leaves no name, but the killer of memory hogs is counted."""
-    struck = host.oom_kills() > member.oom_kills
-    why = ": the system ran out of memory" if struck else ", as the system does when memory runs out"
-    peak = exited.peak_rss_bytes
-    if not peak:
-        return why
-    return f"{why}; its peak was {f'{peak / 1e9:.1f} GB' if peak >= 1e9 else f'{peak / 1e6:.0f} MB'}"
-
-
-def _is_there(report: Path) -> bool:
-    try:
-        return report.stat().st_size > 0
-    except OSError:
-        return False

@@ -21,8 +21,10 @@ from wool_jupyter.errors import (
     WorkerDied,
     WorkerRefused,
 )
-from wool_jupyter.pool.crew import Crew, Member, obituary
+from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.members import Member
+from wool_jupyter.pool.obituary import obituary
 from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
 
 

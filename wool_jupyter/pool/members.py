@@ -1,0 +1,40 @@
+"""A pool's own workers, as its crew keeps them and as others see them."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from wool_jupyter.nursery.client import Child
+from wool_jupyter.records import WorkerMetadata
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+@dataclass(slots=True)
+class Member:
+    """A worker of this process's own, from the moment that it serves until its end."""
+
+    metadata: WorkerMetadata
+    child: Child
+    started: float
+    oom_kills: int  # of the system, when it started
+    crash_report: Path
+    used: bool = False
+    calls: int = 0  # under way; the first has its slot
+    healing: bool = False  # it failed a call: no slot is given for it
+    care: "asyncio.Task[None] | None" = None
+    ended_by_us: str = ""  # why, if so
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSnapshot:
+    uid: UUID
+    pid: int
+    busy: bool
+    started: float  # seconds since the epoch
+
+    def __str__(self) -> str:
+        return f"pid {self.pid}  {'busy' if self.busy else 'idle'}  {time.time() - self.started:,.0f} s old"

@@ -1,0 +1,39 @@
+"""How a worker ended, in words for whoever had a call there."""
+
+import signal
+from pathlib import Path
+
+from wool_jupyter import host
+from wool_jupyter.nursery.exits import Exit
+from wool_jupyter.pool.members import Member
+
+
+def obituary(member: Member, *, crashed: str = "") -> str:
+    """How it ended, in words, for whoever had a call there; `crashed` ends the sentence if there is a report of a crash."""
+    child = member.child
+    if not child.exited.done():
+        return f"The worker (pid {child.pid}) was lost: it does not answer any more"
+    exited = child.exited.result()
+    text = f"The worker (pid {child.pid}) {exited.in_words()}"
+    if exited.signal == signal.SIGKILL:
+        return text + (f", {member.ended_by_us}" if member.ended_by_us else _why_killed(member, exited))
+    if exited.signal is not None and has_crashed(member.crash_report):
+        return text + crashed
+    return text
+
+
+def _why_killed(member: Member, exited: Exit) -> str:
+    """What is known: whoever kills leaves no name, but the killer of memory hogs is counted."""
+    struck = host.oom_kills() > member.oom_kills
+    why = ": the system ran out of memory" if struck else ", as the system does when memory runs out"
+    peak = exited.peak_rss_bytes
+    if not peak:
+        return why
+    return f"{why}; its peak was {f'{peak / 1e9:.1f} GB' if peak >= 1e9 else f'{peak / 1e6:.0f} MB'}"
+
+
+def has_crashed(report: Path) -> bool:
+    try:
+        return report.stat().st_size > 0
+    except OSError:
+        return False
