@@ -208,7 +208,7 @@ class Crew:
     async def _watch(self, member: Member) -> None:
         await asyncio.wait({member.child.exited})
         uid = member.metadata.uid
-        if member.calls == 0 and not member.healing:
+        if member.calls == 0 and member.care is None:
             self.slots.remove()
         del self._members[uid]
         self._in_doubt = self._in_doubt or not (member.used or time.time() - member.started > supervisor.PROVEN_S)
@@ -267,7 +267,7 @@ class Crew:
 
     def release(self, member: Member) -> None:
         member.calls -= 1
-        if member.calls == 0 and member.metadata.uid in self._members and not member.healing:
+        if member.calls == 0 and member.metadata.uid in self._members and member.care is None:
             self.slots.add()
 
     def _took_a_call(self, uid: UUID) -> None:
@@ -281,9 +281,8 @@ class Crew:
     def _failed_a_call(self, uid: UUID) -> None:
         """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced."""
         member = self._members.get(uid)
-        if member is None or member.healing or member.ended_by_us:
+        if member is None or member.care is not None or member.ended_by_us:
             return
-        member.healing = True
         if member.calls == 0:
             self.slots.remove()
         member.care = self._tasks.start(self._heal(member), f"care for {uid}")
@@ -310,7 +309,7 @@ class Crew:
                 await self._announce_again(member.metadata)
                 await asyncio.wait({member.child.exited}, timeout=supervisor.ROOM_S)
                 continue
-            member.healing = False
+            member.care = None
             if member.calls == 0:
                 self.slots.add()
             return

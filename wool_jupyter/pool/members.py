@@ -24,8 +24,7 @@ class Member:
     crash_report: Path
     used: bool = False
     calls: int = 0  # under way; the first has its slot
-    healing: bool = False  # it failed a call: no slot is given for it
-    care: "asyncio.Task[None] | None" = None
+    care: "asyncio.Task[None] | None" = None  # since it failed a call, until it answers: no slot is given for it
     ended_by_us: str = ""  # why, if so
 
 
