@@ -66,6 +66,22 @@ def test_options_of_the_shell_and_of_figures_follow_the_kernel(kernel):
     assert "image/svg+xml" in result.outputs[0].data
 
 
+def test_the_format_of_figures_can_be_set_again_after_a_cell_has_changed_it(kernel):
+    kernel.ok("import matplotlib.pyplot as plt\n%config InlineBackend.figure_format = 'png'")
+    kernel.wool("import matplotlib.pyplot as plt\n%config InlineBackend.figure_format = 'svg'")
+    kernel.ok("%config InlineBackend.figure_format = 'png'")
+    for drawn in (kernel.ok("plt.plot([1, 2]); plt.show()"), kernel.wool("plt.plot([1, 2]); plt.show()")):
+        assert set(drawn.outputs[0].data) == {"text/plain", "image/png"}
+
+
+def test_a_format_of_figures_that_waits_for_pyplot_can_be_taken_back(fresh_kernel):
+    # A worker that has no pyplot yet, either, as no cell has drawn.
+    fresh_kernel.wool("%config InlineBackend.figure_format = 'svg'")
+    fresh_kernel.ok("del get_ipython().config.InlineBackend['figure_format']")
+    drawn = fresh_kernel.wool("import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()")
+    assert set(drawn.outputs[0].data) == {"text/plain", "image/png"}
+
+
 def test_functions_in_options_travel(kernel):
     kernel.ok("import pandas as pd\npd.set_option('display.float_format', lambda number: f'<{number:.1f}>')")
     assert "<2.0>" in kernel.wool("pd.DataFrame({'a': [2.0]})").value

@@ -261,12 +261,15 @@ def _read_shell() -> dict[str, Any]:
 
 def _write_shell(_before: Any, after: dict[str, Any]) -> None:
     options = dict(after)
-    _shell().config.InlineBackend.update(options.pop("InlineBackend", {}))
+    waiting = _shell().config.InlineBackend
+    waiting.clear()
+    waiting.update(options.pop("InlineBackend", {}))
     for name, value in options.items():
         setattr(_shell(), name, value)
 
 
-_INLINE = ("figure_formats", "print_figure_kwargs", "close_figures")
+# `figure_format` first: it sets the formats when it changes, and asked for again it does nothing.
+_INLINE = ("figure_format", "figure_formats", "print_figure_kwargs", "close_figures")
 
 
 def _read_inline() -> dict[str, Any]:
