@@ -67,7 +67,7 @@ def test_options_of_the_shell_and_of_figures_follow_the_kernel(kernel):
 
 
 def test_the_format_of_figures_can_be_set_again_after_a_cell_has_changed_it(kernel):
-    kernel.ok("import matplotlib.pyplot as plt\n%config InlineBackend.figure_format = 'png'")
+    kernel.ok("import matplotlib.pyplot as plt\n%matplotlib inline\n%config InlineBackend.figure_format = 'png'")
     kernel.wool("import matplotlib.pyplot as plt\n%config InlineBackend.figure_format = 'svg'")
     kernel.ok("%config InlineBackend.figure_format = 'png'")
     for drawn in (kernel.ok("plt.plot([1, 2]); plt.show()"), kernel.wool("plt.plot([1, 2]); plt.show()")):
