@@ -15,6 +15,8 @@ def obituary(member: Member, *, crashed: str = "") -> str:
         return f"The worker (pid {child.pid}) was lost: it does not answer any more"
     exited = child.exited.result()
     text = f"The worker (pid {child.pid}) {exited.in_words()}"
+    if exited.signal == signal.SIGTERM and member.ended_by_us:
+        return f"{text}, {member.ended_by_us}"
     if exited.signal == signal.SIGKILL:
         return text + (f", {member.ended_by_us}" if member.ended_by_us else _why_killed(member, exited))
     if exited.signal is not None and has_crashed(member.crash_report):
