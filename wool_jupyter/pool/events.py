@@ -79,6 +79,7 @@ class Brought:
     """What its caller makes of it, once it has the outcome: before or after `Over`."""
 
     call: About
+    worker: UUID | None
     end: CallEnd
     bytes_out: int
 
