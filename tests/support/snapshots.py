@@ -67,7 +67,7 @@ def _of_sixty_four(number: int) -> Worker:
             what = Running("cell", f"In[{number}]", "", NOW - 3700)
             return worker(number, "draining", running=what, done=1, **seen(1.0, 300, 301))
         case 4:
-            return worker(number, "dead", why=f"The worker (pid {4710 + number}) exited with code 3", since=NOW - 1)
+            return worker(number, "dead", why="exited with code 3", since=NOW - 1)
         case _:
             return worker(number, done=number, bytes_in=number << 20, bytes_out=number << 10, **seen(0.0, 90, 95))
 
@@ -100,7 +100,7 @@ SNAPSHOTS = {
             worker(
                 1,
                 "dead",
-                why="The worker (pid 4711) was killed by SIGKILL, as the system does when memory runs out; its peak was 7.9 GB",
+                why="was killed by SIGKILL, as the system does when memory runs out; its peak was 7.9 GB",
                 since=NOW - 2.5,
                 done=12,
                 bytes_in=53 * MIB,
@@ -140,7 +140,7 @@ SNAPSHOTS = {
             worker(
                 1,
                 "dead",
-                why="The worker (pid 4711) ended with the process that looks after the workers",
+                why="ended with the process that looks after the workers",
                 since=NOW - 1,
             ),
         ),

@@ -1,7 +1,7 @@
 """When a snapshot is taken, and who gets it.
 
 subscription, pool, system ─▶ Picture ─ at most 5 a second, on change ─▶ Displays ─▶ panel, widgets
-                                        └ a heartbeat while somebody looks or something runs
+                                        └ a heartbeat when nothing changes
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from wool_jupyter.pool import events
 
 INTERVAL_S = 0.2  # between two snapshots: reads as live
 HEARTBEAT_S = 2.0  # a page that was loaded anew while the kernel is busy has nothing else to wait for
+IDLE_HEARTBEAT_S = 5.0  # while nobody is known to look and nothing runs: by it a second page finds the pool
 LOOKED_S = 30.0  # that a display which does not say so again still counts as looked at; they say it every 10 s
 USAGE_S = 1.0  # between two looks at what processes use
 FIRST_USAGE_S = 0.2  # a share of the CPU needs two looks
@@ -107,11 +108,10 @@ class Feed:
         self._displays.show(self._picture.snapshot(self._clock()))
         if due_s is not None:
             self._within(max(due_s, INTERVAL_S))
-        if self._is_looked_at or self._picture.is_busy:
-            self._within(HEARTBEAT_S)
+        if self._displays.any:
+            self._within(HEARTBEAT_S if self._is_looked_at or self._picture.is_busy else IDLE_HEARTBEAT_S)
 
     def show_soon(self) -> None:
-        """For a display that was attached just now."""
         self._changed()
 
     async def take(self) -> Snapshot:
@@ -120,11 +120,15 @@ class Feed:
             self._measure()
             await asyncio.sleep(FIRST_USAGE_S)
             self._measure()
-        self._picture.clear_away(self._clock())
-        snapshot = self._picture.snapshot(self._clock())
+        snapshot = self.now()
         if self._measuring is None:
             self._forget_usage()
         return snapshot
+
+    def now(self) -> Snapshot:
+        """Of this moment, with the use of processes that is known."""
+        self._picture.clear_away(self._clock())
+        return self._picture.snapshot(self._clock())
 
     # What processes use.
 
@@ -188,6 +192,10 @@ class Door:
     def attach(self, display: Display) -> None:
         """It gets a snapshot soon, and each that is taken later, on the displays' thread."""
         self._displays.attach(display)
+        self.show_soon()
+
+    def show_soon(self) -> None:
+        """Once more, also if nothing has changed."""
         bridge().post(self.feed.show_soon)
 
     def detach(self, display: Display) -> None:
@@ -199,6 +207,14 @@ class Door:
     def take(self) -> Snapshot:
         """Of this moment; blocks for 0.2 s unless somebody looks anyway."""
         return bridge().enter(self.feed.take()).result()
+
+    def glance(self) -> Snapshot:
+        """Of this moment, at once."""
+
+        async def on_the_loop() -> Snapshot:
+            return self.feed.now()
+
+        return bridge().enter(on_the_loop()).result()
 
 
 _door: Door | None = None

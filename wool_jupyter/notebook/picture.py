@@ -101,7 +101,7 @@ class Picture:
         worker = self._workers.get(uid)
         if event.type == "worker-dropped":
             if worker is not None and not worker.own:  # of our own the pool says how they end
-                self._dies(worker, "its owner has taken it away", now)
+                self._dies(worker, "was taken away by its owner", now)
             return
         if worker is None:
             if uid in self._own or event.type != "worker-added":
@@ -127,7 +127,9 @@ class Picture:
             case events.Starting(uid):
                 self._own.add(uid)
                 self._workers[uid] = _Worker(uid, own=True, since=now)
-            case events.NotStarted(uid, why) | events.Ended(uid, why):
+            case events.NotStarted(uid, why):
+                self._own_ended(uid, why and f"did not start: {why}", now)
+            case events.Ended(uid, why):
                 self._own_ended(uid, why, now)
             case events.Drains(uid, drains):
                 if (worker := self._workers.get(uid)) is not None:

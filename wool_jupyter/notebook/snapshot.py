@@ -41,7 +41,7 @@ class Worker(_Record, frozen=True):
     own: bool  # started by this pool; another owner's is borrowed
     tags: tuple[str, ...]
     state: WorkerState
-    why: str  # it died, in words
+    why: str  # how it ended; completes a sentence that begins with the worker
     since: float  # it began, or died
     running: Running | None
     done: int  # cells and calls that have ended here

@@ -25,7 +25,7 @@ from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool import events, supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
-from wool_jupyter.pool.obituary import has_crashed, obituary
+from wool_jupyter.pool.obituary import has_crashed, how_it_ended, obituary
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
 from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
@@ -76,6 +76,7 @@ class Crew:
         self._members: dict[UUID, Member] = {}
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
+        self._starts: list[asyncio.Task[None]] = []  # of those that `supervise` has asked for, the latest last
         self._looking = 0
         self._in_doubt = False
         self._tasks = OwnedTasks("crew")
@@ -137,11 +138,17 @@ class Crew:
         self.supervise()
 
     async def scale(self, workers: int) -> None:
-        """To exactly that many, without waiting for them. Idle workers are let go at once and busy ones when their calls are over;
-        a pinned one stays."""
+        """To exactly that many, without waiting for them. Starts that are not needed are given up, idle workers are let go at once
+        and busy ones when their calls are over; a pinned one stays."""
         self._allow(workers)
         self._keep = workers
         self._in_doubt = False
+        surplus = max(0, self.size - workers)
+        given_up = self._starts[max(0, len(self._starts) - surplus) :]
+        for start in given_up:
+            start.cancel()
+        if given_up:
+            await asyncio.wait(given_up)
         for member in sorted(self._members.values(), key=lambda member: member.last_used, reverse=True):
             if member.drains and not member.leaves and self.size < workers:
                 self._stays(member)
@@ -234,7 +241,9 @@ class Crew:
         )
         for _ in range(supervisor.workers_to_start(standing)):
             self._starting += 1
-            self._tasks.start(self._start(), "start of a worker")
+            start = self._tasks.start(self._start(), "start of a worker")
+            self._starts.append(start)
+            start.add_done_callback(self._starts.remove)
 
     async def _start(self) -> None:
         failure: Exception | None = None
@@ -298,7 +307,7 @@ class Crew:
         if member.calls == 0 and member.care is None and not member.drains:
             self.slots.remove()
         del self._members[uid]
-        self._tell(events.Ended(uid, "" if member.leaves else obituary(member)))
+        self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
         self._in_doubt = self._in_doubt or not self._is_proven(member)
         self.supervise()
         self._proxy.evict(uid)

@@ -39,7 +39,7 @@ class NotStarted:
 @dataclass(frozen=True, slots=True)
 class Ended:
     worker: UUID
-    why: str  # "" when it was let go
+    why: str  # completes a sentence that begins with the worker; "" when it was let go
 
 
 @dataclass(frozen=True, slots=True)
