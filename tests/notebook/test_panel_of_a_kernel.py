@@ -81,7 +81,7 @@ def test_a_running_cell_is_seen_on_its_worker_and_afterwards_what_came_of_it(pan
 
 def test_the_badge_of_a_cell_follows_its_run(panel, fresh_kernel):
     def run(code, cell):
-        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": False}
         fresh_kernel.client.shell_channel.send(
             fresh_kernel.client.session.msg("execute_request", content, metadata={"cellId": cell})
         )
@@ -181,8 +181,12 @@ def test_a_page_loaded_anew_while_the_kernel_is_busy_sees_the_pool(panel, fresh_
 def test_unloading_takes_the_target_and_the_feed_away(panel, fresh_kernel):
     fresh_kernel.ok("%wool start -n 1")
     panel.shows(all_idle(1))
-    fresh_kernel.ok("%unload_ext wool_jupyter")
-    panel.until(lambda: panel.snapshots[-1].pool.state == "none")
+    fresh_kernel.client.execute("%unload_ext wool_jupyter")  # what it publishes is of that cell
+    panel.until(lambda: panel.is_closed)
+    seen = len(panel.snapshots)
+    fresh_kernel.ok("%load_ext wool_jupyter\n%unload_ext wool_jupyter\nimport threading\nthreading.Event().wait(6)")
+    panel.take_in()
+    assert len(panel.snapshots) == seen + 1  # of the load; no heartbeat
     assert fresh_kernel.value("'wool-jupyter' in get_ipython().kernel.comm_manager.targets") is False
     fresh_kernel.ok("%load_ext wool_jupyter")
     again = Panel(fresh_kernel)
