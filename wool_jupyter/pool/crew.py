@@ -145,9 +145,10 @@ class Crew:
         self._in_doubt = False
         surplus = max(0, self.size - workers)
         given_up = self._starts[max(0, len(self._starts) - surplus) :]
-        for start in given_up:
-            start.cancel()
         if given_up:
+            await asyncio.sleep(0)  # a task that is cancelled before it has begun never comes to its `finally`
+            for start in given_up:
+                start.cancel()
             await asyncio.wait(given_up)
         for member in sorted(self._members.values(), key=lambda member: member.last_used, reverse=True):
             if member.drains and not member.leaves and self.size < workers:
