@@ -10,6 +10,7 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -23,6 +24,7 @@ from wool_jupyter.notebook.interrupts import Interrupts
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import CellSource, prepare_source
+from wool_jupyter.notebook.status_line import StatusLine
 from wool_jupyter.pool import events
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.records import WorkerMetadata
@@ -90,6 +92,7 @@ class _CellJob:
         self._route = route
         self._interrupts = Interrupts()
         self._late: list[Callable[[], object]] = []
+        self._ticks: Callable[[], object] = lambda: None
 
     def run(self, body: str) -> _End:
         source = prepare_source(self._shell, body)
@@ -114,7 +117,9 @@ class _CellJob:
                 request = self._request(body, source, shipment, places)
                 message = cells.encode(request)
                 about = told.about_cell(self._shell, request, message, press=self._interrupts.press)
-                with told.reported(about) as run:
+                status = StatusLine(self._shell, about, wanted=self._settings.status_line)
+                with told.reported(about) as run, closing(status):
+                    self._ticks = status.tick
                     outcome, worker, handles = self._run_on(pool, message, text, shipment.worker(), about, run)
                 if isinstance(outcome, cells.Refused):
                     return outcome
@@ -202,6 +207,7 @@ class _CellJob:
 
         def tick() -> None:
             _show_text(text.ready())
+            self._ticks()
             for notice in self._interrupts.pass_on(running):
                 _notice(notice)
 
@@ -239,6 +245,7 @@ class _CellJob:
             tick()
 
     def _give_up_when_pressed(self) -> None:
+        self._ticks()
         if self._interrupts.pressed:
             raise KeyboardInterrupt
 
