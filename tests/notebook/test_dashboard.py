@@ -1,17 +1,20 @@
 """The dashboard's Python half: what it shows where, that it lives while the kernel is busy, and what it does when asked."""
 
 import json
+import runpy
+import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
 from tests.support.kernel import Kernel
 from tests.support.panel import Panel
 from wool_jupyter.notebook import snapshot
 
+ROOT = Path(__file__).parents[2]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -104,27 +107,27 @@ def test_without_anywidget_it_says_what_to_install_and_shows_the_moment(fresh_ke
 
 
 def executed(tmp_path, *sources):
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    return NotebookClient(notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
+    """As a headless run leaves it."""
+    path = tmp_path / "notebook.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources]), path)
+    return runpy.run_path(str(ROOT / "notebooks" / "show.py"))["client_for"](path).execute()
 
 
 def test_a_saved_notebook_and_its_html_show_the_table(tmp_path):
-    ran = executed(tmp_path, "%load_ext wool_jupyter\n%wool start -n 1", "%wool dashboard").execute()
+    ran = executed(tmp_path, "%load_ext wool_jupyter\n%wool start -n 1", "%wool dashboard")
     del ran.metadata["widgets"]  # as it is saved by JupyterLab
     html, _ = HTMLExporter().from_notebook_node(ran)
     assert "<caption>wool: pool k" in html
 
 
 def test_a_notebook_without_a_dashboard_has_nothing_of_widgets(tmp_path, caplog):
-    ran = executed(tmp_path, "%load_ext wool_jupyter", "%%wool\nx = 1", "x").execute()
+    ran = executed(tmp_path, "%load_ext wool_jupyter", "%%wool\nx = 1", "x")
     assert "widgets" not in ran.metadata
     assert [output.output_type for cell in ran.cells for output in cell.outputs] == ["stream", "execute_result"]
     assert caplog.text == ""
 
 
 def test_a_plain_python_process_has_the_text():
-    import subprocess
-
     code = "import wool_jupyter; print(repr(wool_jupyter.dashboard()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "wool: no pool runs; the next %%wool cell starts one\n"
