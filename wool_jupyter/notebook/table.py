@@ -102,6 +102,7 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
             yield "the pool is starting"
         case "lost":
             yield pool.why
+            yield NO_POOL
     if pool.waiting:
         yield f"{pool.waiting} wait{'s' if pool.waiting == 1 else ''} for a free worker"
 

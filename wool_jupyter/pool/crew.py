@@ -73,6 +73,7 @@ class Crew:
         self._tags = tags
         self._pinned = pinned
         self._tell = tell
+        nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
         self._members: dict[UUID, Member] = {}
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
@@ -227,7 +228,6 @@ class Crew:
         if self.slots.closed:
             return
         if self.lost:
-            self._tell(events.Lost(_LOST))
             self.slots.fail(StartFailed(_LOST))
             return
         self._let_surplus_go()
