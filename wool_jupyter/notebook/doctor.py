@@ -15,7 +15,6 @@ from wool_jupyter import host
 from wool_jupyter.discovery import root as roots
 from wool_jupyter.discovery import watcher
 from wool_jupyter.discovery.claim import is_served
-from wool_jupyter.notebook.table import size
 from wool_jupyter.settings import COUNTER_POLL_S
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 _PACKAGES = ("wool_jupyter", "ipython", "grpcio", "cloudpickle", "msgspec", "watchdog", "xxhash")
 _PACKAGES_IF_LOADED = {"ipykernel": "ipykernel", "numpy": "numpy", "pandas": "pandas", "torch": "torch"}
 _LEFTOVERS_MAX = 10
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _TOOLS = (  # what has them take a `%%wool` cell for Python: tried with black 26, ruff 0.17, nbqa 1.9, jupytext 1.19
     ("black", '[tool.black] python-cell-magics = ["wool"]'),
     ("nbqa", '[tool.nbqa.process_cells] "ruff check" = ["wool"]'),
@@ -175,7 +175,12 @@ def _size(directory: Path) -> int:
 
 
 def _bytes(count: int | None) -> str:
-    return "unknown" if count is None else size(count)
+    if count is None:
+        return "unknown"
+    size, unit = float(count), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.3g} {_UNITS[unit]}" if size < 1000 else f"{size:.0f} {_UNITS[unit]}"
 
 
 def _read(path: Path) -> str:
