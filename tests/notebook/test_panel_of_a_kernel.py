@@ -129,6 +129,30 @@ def test_buttons_work_while_a_cell_runs(panel, fresh_kernel):
     panel.shows(lambda snapshot: states(snapshot).count("idle") == 1)
 
 
+def test_a_worker_that_drains_stays_if_its_cell_leaves_a_value_there(panel, fresh_kernel, tmp_path):
+    """The value pins it before the call is over, or the worker would have gone by the time that the kernel has the handle."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    fresh_kernel.ok("%wool start -n 2")
+    panel.shows(all_idle(2))
+    home = int(fresh_kernel.wool("import os, threading; os.getpid()").value)  # the next cell runs there, too
+    other = next(worker.uid for worker in panel.latest.workers if worker.pid != home)
+    fresh_kernel.ok(
+        "import uuid\nfrom wool_jupyter.notebook.runtime import runtime\n"
+        f"runtime().handles._alive['of another cell'] = uuid.UUID({other!r})"
+    )
+    cell = fresh_kernel.begin(
+        f"%%wool\nprint('begun', flush=True)\nopen({str(gate)!r}).read()\nkept = threading.Lock()"
+    )
+    cell.wait_for("begun")
+    assert panel.ask("scale", workers=1) == ""
+    assert by_state(panel.shows(lambda snapshot: "draining" in states(snapshot)), "draining").pid == home
+    gate.write_text("")
+    cell.result()
+    panel.shows(all_idle(2))
+    assert int(fresh_kernel.wool("kept.locked()\nos.getpid()").value) == home
+
+
 def test_buttons_work_during_a_plain_cell(panel, fresh_kernel):
     """Python code of the main thread lets the subshell have its turn."""
     fresh_kernel.ok("%wool start -n 1")
