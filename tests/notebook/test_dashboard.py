@@ -87,15 +87,28 @@ def test_one_that_was_closed_is_sent_nothing_more(fresh_kernel):
     assert fresh_kernel.value("__import__('wool_jupyter').notebook.feed.door()._displays.any") is False
 
 
-def test_an_observer_that_fails_stops_its_dashboard_and_nothing_else(fresh_kernel):
-    fresh_kernel.ok(
-        "view = %wool dashboard\nview.observe(lambda change: 1 / 0, 'snapshot')\nother = %wool dashboard\nother"
-    )
+def test_it_is_one_for_all_cells_that_show_it_until_it_is_closed(fresh_kernel):
+    fresh_kernel.ok("import wool_jupyter\nfirst = wool_jupyter.dashboard()\nsecond = %wool dashboard")
+    assert fresh_kernel.value("first is second")
+    fresh_kernel.ok("first.close()\nthird = wool_jupyter.dashboard()\nfourth = wool_jupyter.dashboard()")
+    assert fresh_kernel.value("third is not first and fourth is third")
+    fresh_kernel.ok("%wool start -n 1")
+    fresh_kernel.ok("import threading; threading.Event().wait(0.5)")
+    assert fresh_kernel.value("third.snapshot['pool']['state']") == "running"
+    assert fresh_kernel.value("first.snapshot['pool']['state']") == "none"
+
+
+def test_an_observer_that_fails_stops_it_until_it_is_asked_for_again_and_nothing_else(fresh_kernel):
+    panel = Panel(fresh_kernel)
+    panel.hello()
+    fresh_kernel.ok("view = %wool dashboard\nfail = lambda change: 1 / 0\nview.observe(fail, 'snapshot')")
     fresh_kernel.ok("%wool start -n 1")
     assert fresh_kernel.wool("print('ran')").stdout == "ran\n"
-    fresh_kernel.ok("import threading; threading.Event().wait(0.5)")
-    assert fresh_kernel.value("other.snapshot['pool']['state']") == "running"
+    panel.shows(lambda taken: [each.state for each in taken.workers] == ["idle"])
     assert fresh_kernel.value("view.snapshot['pool']['state']") != "running"
+    fresh_kernel.ok("view.unobserve(fail, 'snapshot')\nagain = %wool dashboard")
+    fresh_kernel.ok("import threading; threading.Event().wait(0.5)")
+    assert fresh_kernel.value("view.snapshot['pool']['state']") == "running"
 
 
 def test_without_anywidget_it_says_what_to_install_and_shows_the_moment(fresh_kernel):
