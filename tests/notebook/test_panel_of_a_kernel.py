@@ -1,14 +1,19 @@
 """What a panel gets to see of a kernel's pool and what it can do, also while the main thread is busy."""
 
+import asyncio
 import os
 import signal
 from time import monotonic
+from uuid import uuid4
 
 import pytest
 
 from tests.support.kernel import Kernel
 from tests.support.panel import Panel
 from tests.support.pools import pool_processes
+from wool_jupyter.discovery.local import LocalDiscovery
+from wool_jupyter.discovery.root import kernel_namespace
+from wool_jupyter.records import WorkerMetadata
 
 WAITS = "%%wool\nimport threading\nprint('begun', flush=True)\nthreading.Event().wait()"
 
@@ -113,6 +118,34 @@ def test_a_killed_worker_is_seen_dead_with_its_reason_and_replaced(panel, fresh_
     assert "SIGKILL" in by_state(dead, "dead").why
     replaced = panel.shows(lambda snapshot: states(snapshot).count("idle") == 2)
     assert victim.pid not in {worker.pid for worker in replaced.workers if worker.state == "idle"}
+
+
+def test_a_worker_of_another_owner_is_seen_when_it_comes_and_when_it_goes(panel, fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    panel.shows(all_idle(1))
+    namespace = kernel_namespace(fresh_kernel.manager.connection_file)
+    publisher = LocalDiscovery.borrow(namespace).publisher
+    other = WorkerMetadata(uuid4(), "unix:/nowhere", os.getpid(), "1.0", frozenset({"gpu", "<b>"}))
+    asyncio.run(publisher.publish("worker-added", other))
+    borrowed = panel.shows(lambda snapshot: len(snapshot.workers) == 2 and snapshot.workers[1].rss is not None).workers[
+        1
+    ]
+    assert (borrowed.own, borrowed.uid, borrowed.tags, borrowed.state) == (False, other.uid.hex, ("<b>", "gpu"), "idle")
+    assert panel.latest.pool.size == 1
+    assert "belongs to another process" in panel.ask("restart", worker=other.uid.hex)
+    assert "of another process" in fresh_kernel.ok("%wool status").stdout
+    asyncio.run(publisher.publish("worker-dropped", other))
+    assert "owner" in by_state(panel.shows(lambda snapshot: "dead" in states(snapshot)), "dead").why
+
+
+def test_a_pool_that_was_lost_says_so_and_the_next_cell_has_a_new_one(panel, fresh_kernel):
+    fresh_kernel.wool("x = 1")
+    panel.shows(all_idle(2))
+    os.kill(pool_processes(fresh_kernel.pid)[0].pid, signal.SIGKILL)
+    lost = panel.shows(lambda snapshot: snapshot.pool.state == "lost" and states(snapshot) == ["dead", "dead"])
+    assert "has ended" in lost.pool.why
+    fresh_kernel.wool("x = 2")
+    panel.shows(lambda snapshot: snapshot.pool.state == "running")
 
 
 def test_buttons_work_while_a_cell_runs(panel, fresh_kernel):

@@ -27,8 +27,8 @@ class Still:
 
 
 def dashboard() -> Any:
-    """This notebook's pool with its workers, what each runs and uses, and buttons: an anywidget, live also while a cell runs, and
-    the same each time. Where anywidget is missing, a line says so, and what is returned shows the pool as it is now. Starts no pool."""
+    """This notebook's pool: its workers, what each runs and uses, and buttons. An anywidget, live also while a cell runs, and the
+    same each time. Where anywidget is missing, a line says so, and the pool of this moment is shown. Starts no pool."""
     if importlib.util.find_spec("anywidget") is None:
         print(f"wool: {MISSING}")
         return Still(door().take())
