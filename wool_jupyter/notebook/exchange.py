@@ -311,7 +311,8 @@ class _HomeUnpickler(pickle.Unpickler):
             return _Missing
 
 
-def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
+def load(reply: buffers.Parcel, shipment: Shipment, *, takes: Callable[[str], bool] = lambda _name: True) -> Arrived:
+    """`takes` says whether a variable of the notebook may be bound."""
     stream, out_of_band = buffers.unpack(reply)
     unpickler = _HomeUnpickler(io.BytesIO(stream), iter(out_of_band), shipment)
     arrived = Arrived()
@@ -334,12 +335,12 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
                 case "classes":
                     arrived.class_changes = made
                 case "name":
-                    bound = dict.fromkeys(shipment.route.homes(name), made)
+                    bound = dict.fromkeys(filter(takes, shipment.route.homes(name)), made)
                     arrived.names.update(bound)
                     if pickling.load_order(made) < pickling.DATA:  # a `__setstate__` of what follows may need it
                         shipment.namespace.update(bound)
                 case "apart":
-                    arrived.apart = made
+                    arrived.apart = {name: new for name, new in made.items() if takes(name)}
                 case "value":
                     arrived.value = made
                 case "error":
