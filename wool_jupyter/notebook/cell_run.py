@@ -71,7 +71,7 @@ class CellRun:
         body: str,
         settings: PoolSettings,
         route: exchange.Route,
-        before_shipping: Callable[[str, Capture], object] = lambda _source, _capture: None,
+        before_shipping: "Callable[[str, Capture], object] | None" = None,
     ) -> None:
         self.shell = shell
         self.runtime = runtime
@@ -80,7 +80,8 @@ class CellRun:
         self.settings = settings
         self.source = prepare_source(shell, body)
         self.capture = analyze(self.source.source, shell.compile.flags, filename=self.source.filename)
-        before_shipping(self.source.source, self.capture)
+        if before_shipping is not None:
+            before_shipping(self.source.source, self.capture)
         self.shipment = exchange.Shipment(shell.user_ns, self.capture, route=route, workers=self._workers)
 
     @property

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -41,18 +42,28 @@ def run_cell(
 ) -> Any:
     """The value of the last expression. Raises what the cell raised, and shows it as a plain cell would."""
     __tracebackhide__ = True
-    try:
+    with shown_as_by_a_cell(shell):
         end = _run(shell, runtime, body=body, settings=settings, route=route)
-    except WoolError as error:
-        tracebacks.show_plainly(error)
-        raise
-    except BaseException as error:  # SyntaxError, ■
-        tracebacks.show_natively(error, shell)
-        raise
+        if runtime.background is not None:
+            runtime.background.cell_has_bound(end.bound)
     if end.error is not None:
         tracebacks.show_natively(end.error, shell)
         raise end.error
     return end.value
+
+
+@contextmanager
+def shown_as_by_a_cell(shell: "InteractiveShell") -> Iterator[None]:
+    """An error of ours in one line, another one (SyntaxError, ■) as a plain cell would show it."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except WoolError as error:
+        tracebacks.show_plainly(error)
+        raise
+    except BaseException as error:
+        tracebacks.show_natively(error, shell)
+        raise
 
 
 def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[KernelPool, bool]:
@@ -68,7 +79,14 @@ def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[KernelPool, 
 def _run(
     shell: "InteractiveShell", runtime: Runtime, *, body: str, settings: PoolSettings, route: exchange.Route
 ) -> End:
-    run = CellRun(shell, runtime, body=body, settings=settings, route=route)
+    run = CellRun(
+        shell,
+        runtime,
+        body=body,
+        settings=settings,
+        route=route,
+        before_shipping=None if runtime.background is None else runtime.background.cell_is_about_to_read,
+    )
     for text in run.notices:
         notice(text)
     pool, _ = started_pool(runtime, settings)

@@ -13,10 +13,11 @@ from traitlets import Float, Int
 
 from wool_jupyter import host
 from wool_jupyter.errors import WoolError
-from wool_jupyter.notebook import threads
+from wool_jupyter.notebook import job_words, threads
 from wool_jupyter.settings import PoolSettings
 
 if TYPE_CHECKING:
+    from wool_jupyter.notebook.background import Background
     from wool_jupyter.notebook.runtime import Runtime
 
 _DEFAULTS = PoolSettings()
@@ -64,12 +65,20 @@ class Wool(Magics):  # type: ignore[misc]
         help="Variables that come back, separated by commas and whatever their size, instead of all that the cell assigns; "
         "`new=old` renames one.",
     )
+    @argument(
+        "--bg",
+        action="store_true",
+        help="Return at once with a job: the cell runs in the background, and its output appears here all the same.",
+    )
     @cell_magic
     def wool(self, line: str, cell: str) -> Any:
         """Run this cell in a worker process of this notebook's pool.
 
         Its output appears here while it runs, and the variables that it assigns are there afterwards. The first such cell
         starts the pool. Other cells wait until it has ended; ■ interrupts it. `%wool?` tells how to look after the pool.
+
+        With `--bg` other cells run meanwhile. What the cell reads is shipped at once. What it assigns is bound when it has
+        ended, between two cells; a cell that reads such a name earlier waits for it. `_` is the job: `_.result()`, `await _`, `_.cancel()`.
 
         Examples::
 
@@ -85,6 +94,9 @@ class Wool(Magics):  # type: ignore[misc]
 
             %%wool -i frame=small -o result
             result = summary(frame)         # of `small`, and all else that is assigned stays away
+
+            %%wool --bg
+            forest = RandomForestClassifier().fit(X, y)     # the next cell runs at once, unless it reads `forest`
         """
         __tracebackhide__ = True
         arguments = self._cell_options(line.partition("#")[0])
@@ -96,7 +108,16 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import exchange, jobs
 
         route = exchange.Route(inputs, outputs)
+        if arguments.bg:
+            return self._background(runtime).submit(body=cell, settings=self._settings(), route=route)
         return jobs.run_cell(self.shell, runtime, body=cell, settings=self._settings(), route=route)
+
+    def _background(self, runtime: "Runtime") -> "Background":
+        if runtime.background is None:
+            from wool_jupyter.notebook.background import Background
+
+            runtime.background = Background(self.shell, runtime)
+        return runtime.background
 
     def _cell_options(self, line: str) -> Any:
         try:
@@ -110,9 +131,10 @@ class Wool(Magics):  # type: ignore[misc]
         "action",
         nargs="?",
         default="status",
-        choices=["start", "stop", "restart", "status", "logs", "doctor"],
-        help="What to do with the pool; without one: status.",
+        choices=["start", "stop", "restart", "status", "logs", "doctor", *job_words.WORDS],
+        help="What to do with the pool, or with background jobs; without one: status.",
     )
+    @argument("jobs", nargs="*", type=int, metavar="JOB", help="Numbers of jobs (with wait, cancel and output).")
     @argument(
         "-n",
         "--workers",
@@ -127,6 +149,8 @@ class Wool(Magics):  # type: ignore[misc]
         """Start, stop, restart or look at this notebook's pool.
 
         `logs` shows what its processes wrote outside of cells, and crash reports; `doctor` what belongs into a bug report.
+        `jobs` lists the cells that run in the background (`%%wool --bg`); `wait` waits for all of them or some, `cancel` ends some,
+        `output` shows again what one has shown.
 
         Examples::
 
@@ -134,6 +158,7 @@ class Wool(Magics):  # type: ignore[misc]
             %wool status
             %wool logs -n 100
             %wool doctor
+            %wool wait 3
             %wool stop
         """
         arguments = parse_argstring(self.wool_line, line)
@@ -145,8 +170,13 @@ class Wool(Magics):  # type: ignore[misc]
                 raise UsageError(f"{what}, not {arguments.number}")
             if arguments.action != "logs":
                 self.workers = arguments.number
+        if arguments.jobs and arguments.action not in job_words.TAKE_NUMBERS:
+            raise UsageError(f"%wool {arguments.action} takes no numbers of jobs")
         with _plainly():
-            if arguments.action == "logs":
+            if arguments.action in job_words.WORDS:
+                runtime = _runtime_if_loaded()
+                job_words.run(arguments.action, arguments.jobs, None if runtime is None else runtime.background)
+            elif arguments.action == "logs":
                 self._logs(arguments.number)
             else:
                 getattr(self, f"_{arguments.action}")()
@@ -172,13 +202,27 @@ class Wool(Magics):  # type: ignore[misc]
             print(f"wool: a pool of {pool.crew.size} runs already; `%wool restart -n N` makes it smaller")
 
     def _stop(self) -> None:
-        runtime = _runtime_if_loaded()
-        print("wool: stopped the pool" if runtime is not None and runtime.stop() else "wool: no pool runs")
+        print(
+            f"wool: stopped the pool{ended}"
+            if (ended := self._stopped("%wool stop")) is not None
+            else "wool: no pool runs"
+        )
 
     def _restart(self) -> None:
-        if (runtime := _runtime_if_loaded()) is not None:
-            runtime.stop()
+        if ended := self._stopped("%wool restart"):
+            print(f"wool: stopped the pool{ended}")
         self._start()
+
+    @staticmethod
+    def _stopped(command: str) -> str | None:
+        """What has ended with it, in words; None if no pool ran."""
+        runtime = _runtime_if_loaded()
+        if runtime is None:
+            return None
+        jobs = [] if runtime.background is None else runtime.background.end_with_pool(command)
+        if not runtime.stop():
+            return None
+        return f", and with it {job_words.listed(jobs)}" if jobs else ""
 
     def _status(self) -> None:
         runtime = _runtime_if_loaded()
