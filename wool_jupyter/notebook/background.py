@@ -111,11 +111,11 @@ class Background:
         )
         job = self.jobs[execution.number] = Job(execution, self)
         self._open[execution.number] = execution
-        tree, namespace = ast.parse(run.source.source), self._shell.user_ns
-        outputs = run.route.outputs
-        binds = reads.names_bound(tree, run.capture, namespace) if outputs is None else set(outputs)
-        changes = reads.names_changed(tree, namespace) if run.route.inputs is None else set[str]()
-        for text in self._pending.submitted(execution.number, binds=binds, changes=changes):
+        tree, route = ast.parse(run.source.source), run.route
+        binds = reads.names_bound(run.capture) if route.outputs is None else set(route.outputs)
+        changes = reads.names_changed(tree, self._shell.user_ns) if route.inputs is None else set[str]()
+        imports = reads.names_imported(tree)
+        for text in self._pending.submitted(execution.number, binds=binds, imports=imports, changes=changes):
             notice(text)
         ended = [number for number in self.jobs if number not in self._open]
         for number in ended[: max(0, len(ended) - _KEPT)]:
@@ -208,14 +208,20 @@ class Background:
         """Of a settled one."""
         __tracebackhide__ = True
         error = execution.error
-        self._untold.discard(execution.number)
         if error is None:
             return execution.value
+        self._is_told_of(execution.number)
         if _on_main_thread():
             tracebacks.show_plainly(error) if isinstance(error, WoolError) else tracebacks.show_natively(
                 error, self._shell
             )
         raise error
+
+    def _is_told_of(self, number: int) -> None:
+        """The user, where it stops a run: the next cell takes the names as they are."""
+        self._untold.discard(number)
+        if _on_main_thread():
+            self._pending.forget(number)
 
     def wait_for_all(self, numbers: Iterable[int] | None = None) -> list[Job]:
         """Of those, or of all that have not ended. `JobFailed` afterwards, for those that failed and nobody has been told of."""
@@ -223,7 +229,8 @@ class Background:
         for job in waited_for:
             self.wait_for(job.execution)
         failed = sorted(self._untold if numbers is None else self._untold & set(numbers))
-        self._untold.difference_update(failed)
+        for number in failed:
+            self._is_told_of(number)
         if failed:
             raise JobFailed("; ".join(self.jobs[number].sentence() for number in failed if number in self.jobs))
         return waited_for
@@ -235,7 +242,7 @@ class Background:
             tree = ast.parse(source)
             names = reads.names_read(tree, capture, self._shell.user_ns, self._pending.names())
             if (failed := self._pending.unbound(names)) is not None:
-                self._untold.discard(failed[0])
+                self._is_told_of(failed[0])
                 raise JobFailed(self._why_not(*failed))
             if not (held := self._pending.holders(names)):
                 return

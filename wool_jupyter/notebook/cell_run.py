@@ -8,6 +8,7 @@ loop                                              │ drive             ▲ outc
 import pickle
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -82,7 +83,12 @@ class CellRun:
         self.capture = analyze(self.source.source, shell.compile.flags, filename=self.source.filename)
         if before_shipping is not None:
             before_shipping(self.source.source, self.capture)
-        self.shipment = exchange.Shipment(shell.user_ns, self.capture, route=route, workers=self._workers)
+        self.shipment = exchange.Shipment(
+            shell.user_ns,
+            self.capture,
+            route=route,
+            workers=partial(_workers, runtime),  # not of `self`: what it holds is let go without the collector
+        )
 
     @property
     def notices(self) -> list[str]:
@@ -94,8 +100,9 @@ class CellRun:
         if not self.shipment.do_without(refused.name):
             raise CannotLoad(refused.reason)
 
-    def _workers(self) -> set[UUID]:
-        return {worker.uid for worker in self.runtime.workers()}
+
+def _workers(runtime: Runtime) -> set[UUID]:
+    return {worker.uid for worker in runtime.workers()}
 
 
 class Sending:

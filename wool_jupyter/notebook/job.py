@@ -110,8 +110,8 @@ class Job:
                 return f"{who} is done after {took}" + (f": bound {bound}" if bound else "")
             case state:
                 ended = f"{who} {'failed' if state == 'failed' else 'was cancelled'} after {took}"
-                reason = f": {execution.reason}" if execution.reason else ""
-                return ended + reason.splitlines()[0] + (f" (before that it bound {bound})" if bound else "")
+                reason = f": {execution.reason.splitlines()[0]}" if execution.reason else ""
+                return ended + reason + (f" (before that it bound {bound})" if bound else "")
 
 
 def _listed(names: list[str]) -> str:

@@ -29,6 +29,7 @@ from wool_jupyter.wire import ambient, cells
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+EXPLAIN_S = 1.0  # until a cell that waits behind background jobs says so
 POLL_S = 0.05  # between two looks at a running cell's text: reads as live
 
 
@@ -95,7 +96,7 @@ def _run(
         while True:
             sending = Sending(run, unshippable=notice)
             try:
-                outcome = _Replay(shell, runtime.bridge, pool, interrupts).of(sending)
+                outcome = _Replay(shell, runtime, pool, interrupts).of(sending)
                 if isinstance(outcome, End):
                     return outcome
                 run.without(outcome)
@@ -106,14 +107,16 @@ def _run(
 class _Replay:
     """Waits for one sending, and shows on this thread what it shows. Takes it in when it has ended."""
 
-    def __init__(self, shell: "InteractiveShell", bridge: Bridge, pool: KernelPool, interrupts: Interrupts) -> None:
+    def __init__(self, shell: "InteractiveShell", runtime: Runtime, pool: KernelPool, interrupts: Interrupts) -> None:
         self._shell = shell
-        self._bridge = bridge
+        self._bridge = runtime.bridge
+        self._jobs_ahead = 0 if runtime.background is None else len(runtime.background.unended())
         self._pool = pool
         self._interrupts = interrupts
         self._events: queue.SimpleQueue[tuple[cells.Event, Future[bytes | None]] | None] = queue.SimpleQueue()
         self._running: _Running | None = None
         self._late: list[Callable[[], object]] = []
+        self._explains_at_s: float | None = monotonic() + EXPLAIN_S
 
     # A `Sink`, on the loop.
 
@@ -165,10 +168,18 @@ class _Replay:
         if self._running is None:
             if self._interrupts.pressed:
                 raise KeyboardInterrupt
+            self._explain_the_wait()
             return
         _show_text(text.ready())
         for told in self._interrupts.pass_on(self._running):
             notice(told)
+
+    def _explain_the_wait(self) -> None:
+        if self._explains_at_s is not None and monotonic() > self._explains_at_s and self._jobs_ahead:
+            self._explains_at_s = None
+            notice(
+                f"waits for a free worker, behind {self._jobs_ahead} background job{'s' if self._jobs_ahead > 1 else ''}"
+            )
 
     def _answer_to(self, event: cells.Event) -> bytes | None:
         match event:

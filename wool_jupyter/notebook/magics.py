@@ -77,8 +77,9 @@ class Wool(Magics):  # type: ignore[misc]
         Its output appears here while it runs, and the variables that it assigns are there afterwards. The first such cell
         starts the pool. Other cells wait until it has ended; ■ interrupts it. `%wool?` tells how to look after the pool.
 
-        With `--bg` other cells run meanwhile. What the cell reads is shipped at once. What it assigns is bound when it has
-        ended, between two cells; a cell that reads such a name earlier waits for it. `_` is the job: `_.result()`, `await _`, `_.cancel()`.
+        With `--bg` other cells run meanwhile. What the cell reads is shipped at once; what it assigns is bound when it has ended,
+        between two cells, and a cell that reads such a name earlier waits for it. `_` is the job: `_.result()`, `await _`,
+        `_.cancel()`.
 
         Examples::
 

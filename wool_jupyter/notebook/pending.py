@@ -3,7 +3,7 @@
 A cell's own binding wins over a job's, a later job's over an earlier one's. Jobs are numbered as they were submitted.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ _MISSING = object()
 class _Claim:
     before: object  # what the name was bound to when the job was submitted, or when another job has bound it since
     waits: bool  # whether who reads it waits
+    told: bool  # whether it is a loss, of which the user is told, when it is given up
     given_up: bool = False  # a cell, or a later job, has bound it
 
 
@@ -36,14 +37,24 @@ class Pending:
     def __bool__(self) -> bool:
         return bool(self._jobs or self._unbound)
 
-    def submitted(self, job: int, *, binds: Iterable[str], changes: Iterable[str]) -> list[str]:
-        """`changes`: names whose objects it changes in place. Returns what to tell the user."""
-        binds = set(binds)
+    def submitted(
+        self, job: int, *, binds: Collection[str], imports: Container[str] = (), changes: Iterable[str] = ()
+    ) -> list[str]:
+        """`imports`: those of `binds` that stay what they are, if they are there. `changes`: names whose objects it changes in
+        place. Returns what to tell the user."""
         notices = [
             f"{listed(names)} {_is(names)} pending from job {other}, too: what this one binds will count"
-            for other, names in self.holders(binds).items()
+            for other, held in self.holders(binds).items()
+            if (names := [name for name in held if name not in imports])
         ]
-        claims = {name: _Claim(self._now(name), waits=True) for name in {*binds, *changes}}
+        claims = {
+            name: _Claim(
+                self._now(name),
+                waits=name not in imports or name not in self._namespace,
+                told=name not in imports,
+            )
+            for name in {*binds, *changes}
+        }
         ids = {name: id(value) for name, value in self._namespace.items()}
         self._jobs[job] = _Claims(claims, ids)
         for name in binds:
@@ -71,9 +82,13 @@ class Pending:
         for name, (job, _) in self._unbound.items():
             if names is None or name in names:
                 found = sorted(n for n, (j, _) in self._unbound.items() if j == job and (names is None or n in names))
-                self._unbound = {n: entry for n, entry in self._unbound.items() if entry[0] != job}
+                self.forget(job)
                 return job, found
         return None
+
+    def forget(self, job: int) -> None:
+        """The user knows how it ended."""
+        self._unbound = {name: entry for name, entry in self._unbound.items() if entry[0] != job}
 
     def cell_ended(self, bound: Container[str]) -> list[str]:
         """`bound`: what it has surely bound or deleted; what else it has is seen. Returns what to tell the user."""
@@ -86,8 +101,8 @@ class Pending:
             ]
             for name in lost:
                 claims.by_name[name].given_up = True
-            if lost:
-                notices.append(f"this cell has bound {listed(lost)}: what job {job} makes of {_it(lost)} is dropped")
+            if told := [name for name in lost if claims.by_name[name].told]:
+                notices.append(f"this cell has bound {listed(told)}: what job {job} makes of {_it(told)} is dropped")
         self._unbound = {n: entry for n, entry in self._unbound.items() if not self._is_bound(n, entry[1], bound)}
         return notices
 
@@ -98,6 +113,11 @@ class Pending:
         if claim is None:
             return id(self._now(name)) == claims.ids.get(name, id(_MISSING))
         return not claim.given_up and self._now(name) is claim.before
+
+    def is_loss(self, job: int, name: str) -> bool:
+        """Whether to tell the user that it was not taken."""
+        claim = self._jobs[job].by_name.get(name)
+        return claim is None or claim.told
 
     def ended(self, job: int, bound: Iterable[str], *, well: bool) -> None:
         """`bound` has been bound or deleted."""

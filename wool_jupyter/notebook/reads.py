@@ -48,16 +48,18 @@ def only_deleted(tree: ast.AST, capture: Capture) -> frozenset[str]:
     return capture.deletes - loaded
 
 
-def names_bound(tree: ast.AST, capture: Capture, namespace: Mapping[str, Any]) -> set[str]:
-    """Names that a cell will bind or delete. One that it imports, and that is there already, most likely stays what it is."""
-    imported = {
+def names_bound(capture: Capture) -> set[str]:
+    """Names that a cell will bind or delete."""
+    return {*capture.binds, *capture.deletes} - shell_names.SHELL - {"_"}
+
+
+def names_imported(tree: ast.AST) -> set[str]:
+    return {
         alias.asname or alias.name.partition(".")[0]
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    there = {name for name in imported if name in namespace}
-    return {*capture.binds, *capture.deletes} - there - shell_names.SHELL - {"_"}
 
 
 def names_changed(tree: ast.Module, namespace: Mapping[str, Any]) -> set[str]:

@@ -102,7 +102,7 @@ class Results:
 
     def takes(self, name: str) -> bool:
         taken = self._pending.takes(self._execution.number, name)
-        if not taken:
+        if not taken and self._pending.is_loss(self._execution.number, name):
             self._dropped.append(name)
         return taken
 
