@@ -690,8 +690,8 @@ def test_waiting_for_a_job_that_failed_is_an_error(kernel, gate):
 
 def test_an_interrupt_ends_a_wait_in_words(kernel, gate):
     job = submit(kernel, gate.wait)
-    running = kernel.begin(f"print('waiting', flush=True)\n%wool wait {job.number}")
-    running.wait_for("waiting")
+    running = kernel.begin(f"%wool wait {job.number}")
+    running.wait_for(f"wool: waits for job {job.number}")
     kernel.interrupt()
     result = running.result()
     assert result.error.ename == "KeyboardInterrupt"

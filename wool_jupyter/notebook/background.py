@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import InputRejected
 
 from wool_jupyter.errors import JobFailed, WoolError
-from wool_jupyter.notebook import exchange, jobs, reads, results, tracebacks
+from wool_jupyter.notebook import exchange, job_words, jobs, reads, results, tracebacks
 from wool_jupyter.notebook.capture import Capture, analyze
 from wool_jupyter.notebook.cell_run import CellRun, Sending
 from wool_jupyter.notebook.execution import Execution
@@ -157,8 +157,9 @@ class Background:
             if refused is not None and self._sent_again(execution, refused):
                 return
             del self._open[execution.number]
-            self._pending.ended(execution.number, execution.bound, well=execution.error is None)
-            if execution.state == "failed":
+            well, failed = execution.error is None, execution.state == "failed"
+            self._pending.ended(execution.number, execution.bound, well=well, failed=failed)
+            if failed:
                 self._untold.add(execution.number)
             execution.let_go()
             self._show_news(self.jobs[execution.number])
@@ -241,7 +242,8 @@ class Background:
         while self._pending:
             tree = ast.parse(source)
             names = reads.names_read(tree, capture, self._shell.user_ns, self._pending.names())
-            if (failed := self._pending.unbound(names)) is not None:
+            # Who only looks around (`dir()`, `globals()`) meets what is there.
+            if names is not None and (failed := self._pending.unbound(names)) is not None:
                 self._is_told_of(failed[0])
                 raise JobFailed(self._why_not(*failed))
             if not (held := self._pending.holders(names)):
@@ -339,10 +341,8 @@ class Background:
     def process_ends(self) -> None:
         """Jobs are not cut without a word, where somebody reads what the process writes: a run without a front end."""
         if (cut := self.unended()) and sys.__stderr__ is not None:
-            many = f"jobs {', '.join(map(str, cut))} had" if len(cut) > 1 else f"job {cut[0]} had"
-            print(
-                f"wool: the kernel ends, and {many} not ended: `%wool wait` in a last cell waits", file=sys.__stderr__
-            )
+            who = job_words.listed(cut)
+            print(f"wool: {who} had not ended: `%wool wait` in the last cell waits", file=sys.__stderr__)
         self._is_over = True
 
 

@@ -5,6 +5,7 @@ import pickle
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from io import StringIO
 from itertools import groupby
@@ -34,7 +35,8 @@ class Record:
     """All that can still be seen of what was shown, in order. On any thread."""
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 (lives as long as the job)
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 (lives as long as the record)
+        weakref.finalize(self, self._file.close)
         self._ends = [0]
         self._lock = threading.Lock()
         self._cleared_by_next = False

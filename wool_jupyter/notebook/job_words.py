@@ -42,7 +42,8 @@ def _needed(word: str, chosen: "list[Job]", known: "dict[int, Job]") -> "list[Jo
 
 
 def _wait(background: "Background", numbers: list[int]) -> None:
-    open_before = background.unended()
+    if open_before := [number for number in background.unended() if number in numbers or not numbers]:
+        print(f"wool: waits for {listed(open_before)}", flush=True)
     try:
         waited_for = background.wait_for_all(numbers or None)
     except KeyboardInterrupt:

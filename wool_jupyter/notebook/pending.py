@@ -77,11 +77,11 @@ class Pending:
             held.setdefault(job, []).append(name)
         return {job: sorted(held[job]) for job in sorted(held)}
 
-    def unbound(self, names: Container[str] | None) -> tuple[int, list[str]] | None:
+    def unbound(self, names: Container[str]) -> tuple[int, list[str]] | None:
         """A job that was to bind some of these and did not end well. It is said once: then its names are what they are."""
         for name, (job, _) in self._unbound.items():
-            if names is None or name in names:
-                found = sorted(n for n, (j, _) in self._unbound.items() if j == job and (names is None or n in names))
+            if name in names:
+                found = sorted(n for n, (j, _) in self._unbound.items() if j == job and n in names)
                 self.forget(job)
                 return job, found
         return None
@@ -119,8 +119,8 @@ class Pending:
         claim = self._jobs[job].by_name.get(name)
         return claim is None or claim.told
 
-    def ended(self, job: int, bound: Iterable[str], *, well: bool) -> None:
-        """`bound` has been bound or deleted."""
+    def ended(self, job: int, bound: Collection[str], *, well: bool = True, failed: bool = False) -> None:
+        """`bound` has been bound or deleted. Of a job that `failed` that may be half of a work."""
         claims = self._jobs.pop(job)
         for name in bound:
             for other, others in self._jobs.items():
@@ -132,8 +132,11 @@ class Pending:
                 if other > job:
                     others.ids[name] = id(self._now(name))
         if not well:
-            mine = (name for name, claim in claims.by_name.items() if not claim.given_up)
-            self._unbound |= {name: (job, self._now(name)) for name in mine}
+            self._unbound |= {
+                name: (job, self._now(name))
+                for name, claim in claims.by_name.items()
+                if not claim.given_up and (name not in bound or (failed and claim.told))
+            }
 
     def _now(self, name: str) -> object:
         return self._namespace.get(name, _MISSING)
