@@ -92,23 +92,21 @@ class Background:
             pool, _ = jobs.started_pool(self._runtime, settings)
             interrupts = Interrupts()
             with interrupts:
-                sending = Sending(run, unshippable=notice)
-                job = self._registered(run)
-                self._open[job.number].start(pool, sending)
+                execution = self._execution(run)
+                sending = Sending(run, unshippable=notice, press=execution.cancel, kind="job")
+                job = self._registered(execution, run)
+                execution.start(pool, sending)
             if interrupts.pressed:
                 job.cancel()
                 raise KeyboardInterrupt
             return job
 
-    def _registered(self, run: CellRun) -> Job:
+    def _execution(self, run: CellRun) -> Execution:
         self._count += 1
-        execution = Execution(
-            self._count,
-            run,
-            bridge=self._runtime.bridge,
-            place=place_of_this_cell(self._shell),
-            told=self._told,
-        )
+        place, bridge = place_of_this_cell(self._shell), self._runtime.bridge
+        return Execution(self._count, run, bridge=bridge, place=place, news=self._told)
+
+    def _registered(self, execution: Execution, run: CellRun) -> Job:
         job = self.jobs[execution.number] = Job(execution, self)
         self._open[execution.number] = execution
         tree, route = ast.parse(run.source.source), run.route
@@ -176,7 +174,7 @@ class Background:
             run.without(refused)
             pool, _ = self._runtime.pool(run.settings)
             sending.close()
-            again = Sending(run, unshippable=execution.lines.append)
+            again = Sending(run, unshippable=execution.lines.append, press=execution.cancel, kind="job")
         except BaseException as error:  # noqa: BLE001 (the job's end)
             results.refuse(execution, error, self._shell)
             return False
@@ -329,14 +327,12 @@ class Background:
     # The end of all.
 
     def unended(self) -> list[int]:
-        return [execution.number for execution in self._open.values() if not execution.arrived.is_set()]
+        return [execution.number for execution in list(self._open.values()) if not execution.arrived.is_set()]
 
-    def end_with_pool(self, command: str) -> list[int]:
-        """To be called before the pool ends. Returns the jobs that end with it."""
-        ending = self.unended()
-        for number in ending:
-            self._open[number].ended_with_pool = command
-        return ending
+    def pool_stops(self) -> None:
+        """On any thread."""
+        for number in self.unended():
+            self._open[number].has_lost_pool = True
 
     def process_ends(self) -> None:
         """Jobs are not cut without a word, where somebody reads what the process writes: a run without a front end."""

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import UUID
 
 from wool_jupyter.errors import CannotLoad, NotBound
-from wool_jupyter.notebook import exchange, figures
+from wool_jupyter.notebook import exchange, figures, told
 from wool_jupyter.notebook.capture import Capture, analyze
 from wool_jupyter.notebook.late_text import Show
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import prepare_source
+from wool_jupyter.pool import events
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import ambient, buffers, cells
@@ -108,8 +109,15 @@ def _workers(runtime: Runtime) -> set[UUID]:
 class Sending:
     """A run's request with its files: made and finished on the main thread. `close` removes the files; idempotent."""
 
-    def __init__(self, run: CellRun, *, unshippable: Callable[[str], object]) -> None:
-        """`unshippable` is told which aspects of the process can't travel, each when it is new."""
+    def __init__(
+        self,
+        run: CellRun,
+        *,
+        unshippable: Callable[[str], object],
+        press: Callable[[], object],
+        kind: events.CallKind = "cell",
+    ) -> None:
+        """`unshippable` is told which aspects of the process can't travel, each when it is new; `press` is as ■."""
         self._run = run
         self._shipment = run.shipment
         self._runtime = run.runtime
@@ -121,9 +129,12 @@ class Sending:
             self.state = self._state(unshippable)
             self._release = self._runtime.handles.released()
             self._only = self._shipment.worker()
-            self._request = cells.encode(self._described(places))
+            request = self._described(places)
+            self._message = cells.encode(request)
+            self.about = told.about_cell(run.shell, request, self._message, press=press, kind=kind)
             self._directories = stack.pop_all()
-        self._worker: UUID | None = None
+        self.worker: UUID | None = None
+        self._handles: dict[str, Kept] = {}
 
     def _described(self, places: tuple[str, ...]) -> cells.CellRequest:
         run, source, shell = self._run, self._run.source, self._run.shell
@@ -153,7 +164,8 @@ class Sending:
 
     async def drive(self, pool: KernelPool, sink: Sink) -> cells.Outcome | cells.Refused:
         """Waits for its turn, then for the cell. Cancelled, it leaves the line, or has the body interrupted."""
-        call = await pool.run("cell", self._request, only=self._only)
+        call = await pool.run("cell", self._message, only=self._only, about=self.about)
+        self.worker = call.worker.uid
         try:
             sink.begun(call)
             answer: bytes | None = None
@@ -163,17 +175,26 @@ class Sending:
                     raise CannotLoad("the worker ended the cell without an outcome")
                 event = cells.decode_event(data)
                 if isinstance(event, cells.Outcome | cells.Refused):
-                    self._worker = call.worker.uid
+                    # Before the call is closed: a worker that drains leaves then, unless a handle pins it.
+                    self._handles = self._made(event, self.worker)
                     return event
                 answer = await sink.take(event)
         finally:
             await call.close()
 
+    def _made(self, outcome: cells.Outcome | cells.Refused, worker: UUID) -> "dict[str, Kept]":
+        """Handles by key."""
+        handles: dict[str, Kept] = {}
+        for result in outcome.kept if isinstance(outcome, cells.Outcome) else ():
+            if result.key not in handles:
+                handles[result.key] = self._runtime.handles.make(result, worker, cell=self._run.source.number)
+        return handles
+
     def finish(self, outcome: cells.Outcome, receiver: Receiver) -> End:
         """Into the namespace. Not to be interrupted: half of the names would be worse than either.
 
         `NotBound` and `CannotLoad` are raised when all that came is there."""
-        assert self._worker is not None
+        assert self.worker is not None
         shell, shipment, route = self._run.shell, self._shipment, self._run.route
         state = receiver.state(outcome)
         ambient.follow(state, outcome.ambient_before, libraries=False)
@@ -185,11 +206,8 @@ class Sending:
         for notice in exchange.come_home(arrived, shipment, deleted=deleted):
             receiver.notice(notice)
         last_value = arrived.value
-        handles: dict[str, Kept] = {}
         for result in outcome.kept:
-            if result.key not in handles:
-                handles[result.key] = self._runtime.handles.make(result, self._worker, cell=self._run.source.number)
-            kept = handles[result.key]
+            kept = self._handles[result.key]
             if not result.name:
                 last_value = kept
                 kept.shown_as(loaded(outcome.bundle) if outcome.bundle else None)
@@ -205,7 +223,7 @@ class Sending:
         shell.compile.flags |= outcome.compiler_flags
         for payload in pickle.loads(outcome.payload):
             receiver.payload(payload)
-        self._runtime.handles.were_released(self._worker, self._release)
+        self._runtime.handles.were_released(self.worker, self._release)
         return End(last_value, self._error(outcome, arrived, receiver), frozenset(bound))
 
     def _error(self, outcome: cells.Outcome, arrived: exchange.Arrived, receiver: Receiver) -> BaseException | None:
@@ -229,9 +247,9 @@ class Sending:
 
     def goes_on(self, show: Show) -> None:
         """Threads or children of the cell are still there, and print: under their cell."""
-        assert self._worker is not None
+        assert self.worker is not None
         self._files.pop_all()
-        self._runtime.follow(self.text, self._worker, show)
+        self._runtime.follow(self.text, self.worker, show)
 
     def close(self) -> None:
         self._files.close()

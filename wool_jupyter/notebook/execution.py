@@ -15,6 +15,7 @@ from typing import Any
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.threads import run_to_end
+from wool_jupyter.notebook import told
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, Sending, loaded
 from wool_jupyter.notebook.job_output import Place, Record, Shown, joined
@@ -31,9 +32,9 @@ class Execution:
     """`run`, `sending` and the end belong to the main thread; the rest may be asked on any. It is its own `Sink`."""
 
     def __init__(
-        self, number: int, run: CellRun, *, bridge: Bridge, place: Place, told: Callable[["Execution"], object]
+        self, number: int, run: CellRun, *, bridge: Bridge, place: Place, news: Callable[["Execution"], object]
     ) -> None:
-        """`told` of each change of state, on whichever thread that happens."""
+        """`news` of each change of state, on whichever thread that happens."""
         self.number = number
         self.cell_number = run.source.number
         self.first_line = next((line.strip() for line in run.body.splitlines() if line.strip()), "")
@@ -47,7 +48,7 @@ class Execution:
         )  # of its cell: what is printed while its names are bound appears there
         self.state = "waiting"
         self.reason = ""  # why it did not end well, in words
-        self.ended_with_pool = ""  # by which command
+        self.has_lost_pool = False  # it was stopped
         self.is_cancelled = False
         self.arrived = threading.Event()
         self.settled = threading.Event()
@@ -59,7 +60,7 @@ class Execution:
         self._began_s = self._ended_s = 0.0  # time.monotonic()
         self._queued_s = time.monotonic()
         self._bridge = bridge
-        self._told = told
+        self._news = news
         self._call: PoolCall | None = None
         self._pool: KernelPool | None = None
         self._delivered = False
@@ -96,7 +97,12 @@ class Execution:
         self._tasks = OwnedTasks(f"job {self.number}")
         self._turn = asyncio.Lock()
         try:
-            return await sending.drive(pool, self)
+            with told.reported(sending.about) as run:
+                try:
+                    run.outcome = outcome = await sending.drive(pool, self)
+                finally:
+                    run.worker = sending.worker
+            return outcome
         finally:
             await self._tasks.close()
             await run_to_end(lambda: self._show_text(joined(sending.text.rest())))
@@ -106,7 +112,7 @@ class Execution:
         self._began_s = time.monotonic()
         self.state = "running"
         self._tasks.start(self._read_on(), "text")
-        self._told(self)
+        self._news(self)
 
     async def _read_on(self) -> None:
         while True:
@@ -182,7 +188,7 @@ class Execution:
         self._ended_s = time.monotonic()
         self.state, self.reason = self._end_of(driving)
         self.arrived.set()
-        self._told(self)
+        self._news(self)
 
     def _end_of(self, driving: "Future[Outcome]") -> tuple[str, str]:
         """What can be said of it before its results are loaded."""

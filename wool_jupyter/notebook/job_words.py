@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from wool_jupyter.notebook.job import Job
 
 WORDS = ("jobs", "wait", "cancel", "output")
-TAKE_NUMBERS = WORDS[1:]
 
 
-def run(word: str, numbers: list[int], background: "Background | None") -> None:
+def run(word: str, *given: str, background: "Background | None") -> None:
+    """`given`: what follows the word."""
     known = {} if background is None else background.jobs
+    numbers = _numbers(word, given)
     for number in numbers:
         if number not in known:
             there = f"there is {listed(list(known))}" if known else "no cell has run with --bg"
@@ -33,6 +34,15 @@ def run(word: str, numbers: list[int], background: "Background | None") -> None:
         case "output":
             for job in _needed(word, chosen, known):
                 _show(job)
+
+
+def _numbers(word: str, given: tuple[str, ...]) -> list[int]:
+    if word == "jobs" and given:
+        raise UsageError(f"%wool jobs takes nothing else: `{' '.join(given)}`")
+    for each in given:
+        if not each.isdecimal():
+            raise UsageError(f"%wool {word} takes numbers of jobs, as in `%wool {word} 3`, not `{each}`")
+    return [int(each) for each in given]
 
 
 def _needed(word: str, chosen: "list[Job]", known: "dict[int, Job]") -> "list[Job]":

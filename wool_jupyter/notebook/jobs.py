@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from wool_jupyter import host
 from wool_jupyter.errors import WoolError, WorkerDied
-from wool_jupyter.notebook import exchange, late_text, tracebacks
+from wool_jupyter.notebook import exchange, late_text, told, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, End, Sending, loaded
 from wool_jupyter.notebook.interrupts import Interrupts
@@ -94,7 +94,7 @@ def _run(
     interrupts = Interrupts()
     with interrupts:
         while True:
-            sending = Sending(run, unshippable=notice)
+            sending = Sending(run, unshippable=notice, press=interrupts.press)
             try:
                 outcome = _Replay(shell, runtime, pool, interrupts).of(sending)
                 if isinstance(outcome, End):
@@ -131,10 +131,18 @@ class _Replay:
     # On this thread, while the cell runs.
 
     def of(self, sending: Sending) -> End | cells.Refused:
+        with told.reported(sending.about) as run:
+            try:
+                run.outcome = outcome = self._driven(sending)
+            finally:
+                run.worker = sending.worker
+        return outcome if isinstance(outcome, cells.Refused) else self._end(sending, outcome)
+
+    def _driven(self, sending: Sending) -> cells.Outcome | cells.Refused:
         driving = self._bridge.enter(sending.drive(self._pool, self))
         driving.add_done_callback(lambda _: self._events.put(None))
         try:
-            outcome = self._outcome(driving, sending.text)
+            return self._outcome(driving, sending.text)
         except WorkerDied as died:
             if not self._interrupts.ended:
                 raise WorkerDied(f"{died}. What the cell had bound is lost") from None
@@ -143,7 +151,6 @@ class _Replay:
         finally:
             driving.cancel()
             _show_text(sending.text.rest())
-        return outcome if isinstance(outcome, cells.Refused) else self._end(sending, outcome)
 
     def _outcome(
         self, driving: "Future[cells.Outcome | cells.Refused]", text: TextReader
@@ -171,8 +178,8 @@ class _Replay:
             self._explain_the_wait()
             return
         _show_text(text.ready())
-        for told in self._interrupts.pass_on(self._running):
-            notice(told)
+        for text_of_it in self._interrupts.pass_on(self._running):
+            notice(text_of_it)
 
     def _explain_the_wait(self) -> None:
         if self._explains_at_s is not None and monotonic() > self._explains_at_s and self._jobs_ahead:

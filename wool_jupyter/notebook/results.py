@@ -52,9 +52,9 @@ def _conclude(execution: Execution, error: BaseException | None) -> None:
         execution.state = "done"
         return
     is_cancelled = execution.is_cancelled and isinstance(error, KeyboardInterrupt | WorkerDied | CancelledError)
-    if execution.ended_with_pool:
-        execution.state, execution.reason = "cancelled", f"{execution.ended_with_pool} ended its worker"
-        error = JobCancelled(f"{who} ended with the pool: {execution.ended_with_pool}")
+    if execution.has_lost_pool:
+        execution.state, execution.reason = "cancelled", "the pool was stopped"
+        error = JobCancelled(f"{who} ended with the pool, which was stopped")
     elif is_cancelled:
         execution.state = "cancelled"
         if isinstance(error, WorkerDied):
