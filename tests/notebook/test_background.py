@@ -347,6 +347,7 @@ def test_an_interrupt_ends_the_wait_and_not_the_job(kernel, gate, cell):
     kernel.interrupt()
     result = running.result()
     assert result.error.ename == "KeyboardInterrupt"
+    assert "wool_jupyter" not in result.error.traceback
     assert f"wool: job {job.number} (In[" in result.stderr
     assert "goes on; this cell has not run" in result.stderr
     assert not value(kernel, "'ran' in vars(__import__('__main__'))") if "%%" not in cell else True

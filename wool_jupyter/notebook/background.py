@@ -359,8 +359,7 @@ class _Gate(ast.NodeTransformer):
         if error is None:
             return node
         rejected = _rejecting(error)
-        if isinstance(error, WoolError):
-            tracebacks.show_plainly(rejected)
+        tracebacks.show_plainly(rejected)
         raise rejected
 
 

@@ -89,9 +89,7 @@ class Job:
         head = f'<span style="color: {color}">●</span> {html.escape(lines[0])}'
         return {
             "text/plain": "\n".join(f"wool: {line}" for line in lines),
-            "text/html": "<br>".join(
-                [f"<code>{head}</code>", *(f"<code>{html.escape(line)}</code>" for line in lines[1:])]
-            ),
+            "text/html": f'<div style="padding-left: 0.4em"><code>{head}{"".join(map(_in_html, lines[1:]))}</code></div>',
         }
 
     def sentence(self) -> str:
@@ -112,6 +110,10 @@ class Job:
                 ended = f"{who} {'failed' if state == 'failed' else 'was cancelled'} after {took}"
                 reason = f": {execution.reason.splitlines()[0]}" if execution.reason else ""
                 return ended + reason + (f" (before that it bound {bound})" if bound else "")
+
+
+def _in_html(line: str) -> str:
+    return f"<br>{html.escape(line)}"
 
 
 def _listed(names: list[str]) -> str:

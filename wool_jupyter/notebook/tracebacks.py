@@ -29,8 +29,8 @@ def show_natively(error: BaseException, shell: "InteractiveShell") -> None:
     _OneCell(error, shell).arm()
 
 
-def show_plainly(error: WoolError) -> None:
-    """One line, for an error that is ours: no frame of it is the user's."""
+def show_plainly(error: BaseException) -> None:
+    """One line, for an error of which no frame is the user's."""
     _set_renderer(error, _LastLine(error))
 
 
