@@ -13,7 +13,7 @@ KINDS = {
     "text": ("for i in range(500): print('line', {n}, i)", "done"),
     "display": ("from IPython.display import HTML, display\nfor i in range(5): display(HTML(str(i)))", "done"),
     "changed": ("change(data, {n})", "done"),
-    "large": ("import numpy as np\nlarge_{n} = np.full(100_000, {n})", "done"),
+    "large": ("import numpy as np\nlarge = np.full(100_000, {n})", "done"),
     "value": ("{n} + 1", "done"),
     "error": ("broken_{n} = 1 / 0", "failed"),
     "asks": ("input()", "failed"),

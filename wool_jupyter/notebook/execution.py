@@ -197,6 +197,8 @@ class Execution:
         except CancelledError:
             return "cancelled", ""
         except BaseException as error:  # noqa: BLE001 (it is raised where the job is settled)
+            if self.has_lost_pool:
+                return "cancelled", "the pool was stopped"
             return ("cancelled", "") if self.is_cancelled else ("failed", f"{type(error).__name__}: {error}")
         if isinstance(outcome, cells.Refused):
             return "waiting", ""

@@ -96,7 +96,7 @@ class Job:
         """True also when it is read later."""
         execution, took = self.execution, in_words(self.execution.elapsed_s())
         who = f"job {execution.number}"
-        bound = _listed(execution.bound)
+        bound = _listed([name for name in execution.bound if not name.startswith("_")])
         match execution.state:
             case "waiting":
                 return f"{who} waits for a worker"
@@ -108,7 +108,7 @@ class Job:
                 return f"{who} is done after {took}" + (f": bound {bound}" if bound else "")
             case state:
                 ended = f"{who} {'failed' if state == 'failed' else 'was cancelled'} after {took}"
-                reason = f": {execution.reason.splitlines()[0]}" if execution.reason else ""
+                reason = f": {execution.reason.splitlines()[0].removesuffix(': ')}" if execution.reason else ""
                 return ended + reason + (f" (before that it bound {bound})" if bound else "")
 
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from IPython.core.error import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from wool_jupyter.notebook.background import Background
     from wool_jupyter.notebook.job import Job
 
@@ -17,8 +19,7 @@ def run(word: str, *given: str, background: "Background | None") -> None:
     numbers = _numbers(word, given)
     for number in numbers:
         if number not in known:
-            there = f"there is {listed(list(known))}" if known else "no cell has run with --bg"
-            raise UsageError(f"%wool {word}: there is no job {number} ({there})")
+            raise UsageError(f"%wool {word}: there is no job {number} ({_span(known)})")
     if background is None:
         print("wool: no background jobs")
         return
@@ -45,9 +46,16 @@ def _numbers(word: str, given: tuple[str, ...]) -> list[int]:
     return [int(each) for each in given]
 
 
+def _span(known: "Collection[int]") -> str:
+    if not known:
+        return "no cell has run with --bg"
+    first, last = min(known), max(known)
+    return f"there is job {first}" if first == last else f"there are jobs {first} to {last}"
+
+
 def _needed(word: str, chosen: "list[Job]", known: "dict[int, Job]") -> "list[Job]":
     if not chosen:
-        raise UsageError(f"%wool {word} needs the number of a job: there is {listed(list(known))}")
+        raise UsageError(f"%wool {word} needs the number of a job, as in `%wool {word} {max(known)}` ({_span(known)})")
     return chosen
 
 
