@@ -655,6 +655,94 @@ def test_one_that_waits_in_line_leaves_it_when_it_is_cancelled(kernel, gate):
     assert not value(kernel, "'ran' in dir()")
 
 
+def test_a_name_that_no_worker_can_load_and_only_a_text_names_is_left_out(kernel, gate):
+    kernel.ok(
+        "import sys, types\nmodule = types.ModuleType('only_here')\nexec('class C: pass', vars(module))\n"
+        "sys.modules['only_here'] = module\nthing, n = module.C(), 1\nmodule.C.__module__ = 'only_here'"
+    )
+    busy = [submit(kernel, gate.wait) for _ in range(2)]
+    job = submit(kernel, "print('about thing', n)\nran = n + 1")
+    kernel.ok("n = 5")
+    gate.open()
+    assert "is done after" in job.end()
+    assert value(kernel, "ran") == 6
+    shown = kernel.ok(f"%wool output {job.number}").stdout
+    assert "`n`: changed since the job was submitted, which has the values of now" in shown
+    for each in busy:
+        each.wait()
+
+
+STORM = """
+import os, random, signal, threading
+
+def run(n, press):
+    press.start()
+    get_ipython().run_cell_magic("wool", "--bg", f"stormed = {n}")
+
+submitted = 0
+for n in range(80):
+    press = threading.Timer(random.Random(n).uniform(0, 0.012), os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        run(n, press)
+        submitted += 1
+    except KeyboardInterrupt:
+        pass
+    try:  # a late one
+        press.join()
+        sum(range(1000))
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+def test_an_interrupt_at_any_moment_of_a_submission_leaves_nothing_half_done(kernel):
+    kernel.ok(STORM, timeout=60)
+    assert value(kernel, "0 < submitted < 80")
+    kernel.ok("%wool wait", timeout=60)
+    states = kernel.ok("%wool jobs").stdout.splitlines()
+    assert all(re.search("is done after|was cancelled after", line) for line in states[-80:]), states
+    submit(kernel, "stormed = 'last'").wait()
+    assert value(kernel, "stormed") == "last"
+    assert kernel.wool("1 + 1").value == "2"
+
+
+WAITING_STORM = """
+import os, random, signal, threading
+presses = []
+for n in range(40):
+    get_ipython().run_cell_magic("wool", "--bg", f"waited_{n} = {n}")
+    job = runtime().background.jobs[max(runtime().background.jobs)]
+    press = threading.Timer(random.Random(n).uniform(0, 0.02), os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        press.start()
+        job.result()
+    except KeyboardInterrupt:
+        presses.append(n)
+    try:
+        press.join()
+        sum(range(1000))
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+def test_an_interrupt_at_any_moment_of_a_wait_loses_no_name(kernel):
+    kernel.ok("from wool_jupyter.notebook.runtime import runtime")
+    kernel.ok(WAITING_STORM, timeout=60)
+    kernel.ok("%wool wait")
+    names = ", ".join(f"waited_{n}" for n in range(40))
+    assert value(kernel, names) == tuple(range(40))
+
+
+def test_a_job_can_t_be_shipped(kernel):
+    submit(kernel, "1").wait()
+    kernel.ok("job = Out[max(n for n, out in Out.items() if type(out).__name__ == 'Job')]")
+    error = kernel.wool_error("job.number")
+    assert error.ename == "CannotShip"
+    assert "`job` (wool_jupyter.notebook.job.Job) stays in the kernel" in error.evalue
+    assert "runtime" not in error.evalue
+
+
 def test_jobs_take_their_turn_first_come_first_served(kernel, gate):
     submit(kernel, gate.wait)
     submit(kernel, gate.wait)

@@ -96,6 +96,7 @@ def test_anything_may_be_read(cell):
         ("import functools\n@functools.lru_cache\ndef f(): return x", "f()"),
         ("from functools import wraps\ndef d(f):\n    return wraps(f)(lambda: f())\n@d\ndef f(): return x", "f()"),
         ("class C:\n    def get(self): return x\nm = C().get", "m()"),
+        ("class C: pass\nc = C()\nc.f = lambda: x", "c.f()"),
     ],
 )  # fmt: skip
 def test_it_is_read_by_what_the_cell_uses(before, cell):
@@ -109,6 +110,22 @@ def test_a_function_that_reads_anything():
 def test_the_old_value_of_a_pending_name_is_not_asked():
     namespace = namespace_of("def x(): return y")
     assert read("x()", namespace) == {"x"}
+
+
+def test_large_data_is_not_searched_to_its_end():
+    """What is first in it is looked at last."""
+    namespace = namespace_of("f = lambda: x")
+    namespace["data"] = [namespace.pop("f"), *([[n, m] for m in range(1000, 1100)] for n in range(60))]
+    assert "x" in read("data", namespace)
+    namespace["data"] = [namespace["data"][0], *([[[n], [m]] for m in range(1000, 1100)] for n in range(99))]
+    assert "x" not in read("data", namespace)
+
+
+def test_no_method_of_the_user_is_called():
+    namespace = namespace_of(
+        "class Bad(list):\n    def __iter__(self): raise AssertionError\n    __len__ = __getattribute__ = __iter__\nbad = Bad()"
+    )
+    assert "bad" in read("bad", namespace)
 
 
 def test_a_container_that_holds_itself():

@@ -43,8 +43,8 @@ def unload(shell: "InteractiveShell") -> None:
     if started is None:
         return
     runtime = started.runtime()
+    if runtime.end():
+        print("wool: stopped the pool")
     background, runtime.background = runtime.background, None
     if background is not None:
         background.close()
-    if runtime.end():
-        print("wool: stopped the pool")

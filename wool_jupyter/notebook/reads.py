@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import itertools
 import re
 import types
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ _COMMANDS = frozenset({"system", "getoutput"})
 _QUERIES = frozenset("query eval evaluate sql execute read_sql ols logit glm".split())
 _IN_COMMANDS = re.compile(r"\{([^{}]*)\}|\$(\w+)")
 _ITEMS = 100  # of a container that is searched for functions
+_OBJECTS = 10_000  # that are looked at
 _LOGGER = "logging"
 
 
@@ -126,14 +128,14 @@ def _in_texts(parts: Iterable[ast.expr], *, commands: bool) -> Iterator[str]:
 
 
 def _functions(value: Any, namespace: Mapping[str, Any]) -> Iterator[types.FunctionType]:
-    """Of the notebook, that `value` is, is made of, or holds in plain containers."""
+    """Of the notebook, that `value` is, is made of, or holds: among the first objects in it, for data may be large."""
     waiting, seen = [value], set[int]()
-    while waiting:
+    while waiting and len(seen) < _OBJECTS:
         each = waiting.pop()
         if id(each) in seen:
             continue
         seen.add(id(each))
-        if isinstance(each, types.FunctionType):
+        if type(each) is types.FunctionType:
             if each.__globals__ is namespace:
                 yield each
             waiting += _cells_of(each)
@@ -151,21 +153,28 @@ def _cells_of(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _parts(value: Any) -> list[Any]:
-    match value:
-        case list() | tuple() | set() | frozenset():
-            return [each for each, _ in zip(value, range(_ITEMS), strict=False)]
-        case dict():
-            return [each for each, _ in zip(value.values(), range(_ITEMS), strict=False)]
-        case types.MethodType():
-            return [value.__func__, value.__self__]
-        case functools.partial():
-            return [value.func, *value.args]
-        case staticmethod() | classmethod():
-            return [value.__func__]
-        case property():
-            return [value.fget, value.fset, value.fdel]
-        case type():
-            return [*vars(value).values(), *value.__bases__] if value.__module__ == "__main__" else []
-    if type(value).__module__ == "__main__":
-        return [type(value)]
-    return [value.__wrapped__] if isinstance(value, functools._lru_cache_wrapper) else []
+    """No method of the user's is called on the way."""
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset):
+        return list(itertools.islice(value, _ITEMS))
+    if kind is dict:
+        return list(itertools.islice(value.values(), _ITEMS))
+    if kind is types.MethodType:
+        return [value.__func__, value.__self__]
+    if kind is functools.partial:
+        return [value.func, *value.args]
+    if kind in (staticmethod, classmethod):
+        return [value.__func__]
+    if kind is property:
+        return [value.fget, value.fset, value.fdel]
+    if kind is functools._lru_cache_wrapper:
+        return [value.__wrapped__]
+    if issubclass(kind, type):
+        return [*vars(value).values(), *value.__bases__] if value.__module__ == "__main__" else []
+    if kind.__module__ != "__main__":
+        return []
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:  # slots
+        own = {}
+    return [kind, *itertools.islice(own.values(), _ITEMS)]
