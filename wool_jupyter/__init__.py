@@ -160,3 +160,7 @@ def unload_ipython_extension(shell: "InteractiveShell") -> None:
     from wool_jupyter.notebook import extension
 
     extension.unload(shell)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "wool-jupyter-labextension"}]

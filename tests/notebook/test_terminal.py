@@ -233,3 +233,10 @@ def test_leaving_while_a_job_runs_says_so_and_ends_it(pool_terminal):
     processes = pools.pool_processes(pool_terminal.process.pid)
     assert "wool: job 1 had not ended" in pool_terminal.leave()
     wait_until(lambda: not any(map(lives, processes)), 10)
+
+
+def test_pool_is_shown_and_scaled_in_words(pool_terminal):
+    assert re.search(r"\nworker \w{8}  pid \d+  idle .* 1 done", pool_terminal.run("%wool status"))
+    assert re.search(r"Out\[\d+\]: ?\n?worker \w{8}  pid \d+  idle ", pool_terminal.run("%wool dashboard"))
+    assert "the pool shrinks to 1 worker process" in pool_terminal.run("%wool scale 1")
+    assert "no worker runs anything" in pool_terminal.run("%wool interrupt")

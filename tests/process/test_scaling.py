@@ -22,7 +22,9 @@ async def all_serve(bench, workers):
 
 
 async def fits(bench, workers):
+    """And nobody looks for a main thread that is not there."""
     await all_serve(bench, workers)
+    assert bench.pool.crew.slots.free == workers
     await bench.fits(workers)
 
 
@@ -73,6 +75,21 @@ def test_one_that_drains_takes_no_further_call():
                 await until(lambda name=name: name in bench.stage.inside)
                 bench.stage.order(name)
                 assert await finish(call)
+            await fits(bench, 1)
+
+    run(main())
+
+
+def test_one_that_is_about_to_leave_is_not_asked_though_it_ran_the_last_call():
+    async def main():
+        async with pool_of(2) as bench:
+            first, last = await bench.inside_all(2)
+            bench.pool.crew._pinned = {first[1].worker.uid}.__contains__
+            await bench.pool.crew.scale(1)
+            assert all(await bench.end([first, last]))
+            _, call = again = await bench.inside()
+            assert call.worker.uid == first[1].worker.uid
+            assert all(await bench.end([again]))
             await fits(bench, 1)
 
     run(main())

@@ -142,7 +142,7 @@ class Execution:
         if call.ended:
             return
         if again:
-            await pool.crew.kill(call.worker.uid, "its job was cancelled twice")
+            await pool.crew.kill(call.worker.uid)
             return
         await pool.crew.interrupt(call.worker.uid)
         await asyncio.wait({asyncio.wrap_future(self._driving)}, timeout=INTERRUPT_GRACE_S)

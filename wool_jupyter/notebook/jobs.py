@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from wool_jupyter.notebook.cell_run import CellRun, End, Sending, loaded
 from wool_jupyter.notebook.interrupts import Interrupts
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
+from wool_jupyter.notebook.status_line import StatusLine
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import PoolSettings
@@ -96,7 +97,8 @@ def _run(
         while True:
             sending = Sending(run, unshippable=notice, press=interrupts.press)
             try:
-                outcome = _Replay(shell, runtime, pool, interrupts).of(sending)
+                status = StatusLine(shell, sending.about, wanted=settings.status_line)
+                outcome = _Replay(shell, runtime, pool, interrupts, status).of(sending)
                 if isinstance(outcome, End):
                     return outcome
                 run.without(outcome)
@@ -107,12 +109,20 @@ def _run(
 class _Replay:
     """Waits for one sending, and shows on this thread what it shows. Takes it in when it has ended."""
 
-    def __init__(self, shell: "InteractiveShell", runtime: Runtime, pool: KernelPool, interrupts: Interrupts) -> None:
+    def __init__(
+        self,
+        shell: "InteractiveShell",
+        runtime: Runtime,
+        pool: KernelPool,
+        interrupts: Interrupts,
+        status: StatusLine,
+    ) -> None:
         self._shell = shell
         self._bridge = runtime.bridge
         self._jobs_ahead = 0 if runtime.background is None else len(runtime.background.unended())
         self._pool = pool
         self._interrupts = interrupts
+        self._status = status
         self._events: queue.SimpleQueue[tuple[cells.Event, Future[bytes | None]] | None] = queue.SimpleQueue()
         self._running: _Running | None = None
         self._late: list[Callable[[], object]] = []
@@ -131,7 +141,7 @@ class _Replay:
     # On this thread, while the cell runs.
 
     def of(self, sending: Sending) -> End | cells.Refused:
-        with told.reported(sending.about) as run:
+        with told.reported(sending.about) as run, closing(self._status):
             try:
                 run.outcome = outcome = self._driven(sending)
             finally:
@@ -172,6 +182,7 @@ class _Replay:
             handled.set_result(self._answer_to(event))
 
     def _look(self, text: TextReader) -> None:
+        self._status.tick()
         if self._running is None:
             if self._interrupts.pressed:
                 raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
-from traitlets import Float, Int
+from traitlets import Bool, Float, Int
 
 from wool_jupyter import host
 from wool_jupyter.errors import WoolError
@@ -46,6 +46,11 @@ class Wool(Magics):  # type: ignore[misc]
     start_timeout_s = Float(_DEFAULTS.start_timeout_s, min=0, help="How long one worker may take to start.").tag(
         config=True
     )
+
+    status_line = Bool(
+        False,
+        help="Under a cell that runs for more than 5 s: a line of text with its worker and what that uses. Emptied at its end.",
+    ).tag(config=True)
 
     @magic_arguments("%wool")
     @argument(
@@ -247,7 +252,10 @@ class Wool(Magics):  # type: ignore[misc]
 
     def settings(self) -> PoolSettings:
         return PoolSettings(
-            workers=self.workers, result_budget_bytes=self.result_budget_bytes, start_timeout_s=self.start_timeout_s
+            workers=self.workers,
+            result_budget_bytes=self.result_budget_bytes,
+            start_timeout_s=self.start_timeout_s,
+            status_line=self.status_line,
         )
 
     def _start(self, number: int | None) -> None:

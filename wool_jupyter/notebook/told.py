@@ -30,9 +30,8 @@ def about_cell(
 
 def notebook_id(shell: "InteractiveShell") -> str:
     """Of the running cell, from who sent it; "" where it does not say (terminal, nbclient)."""
-    if getattr(shell, "kernel", None) is None:
-        return ""
-    return str(shell.get_parent().get("metadata", {}).get("cellId") or "")
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else None
+    return str((parent or {}).get("metadata", {}).get("cellId") or "")
 
 
 @dataclass(slots=True)
