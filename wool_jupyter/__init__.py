@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         DiscoveryNamespaceInUse,
         DiscoveryNamespaceNotFound,
         DiscoveryWorkerNotFound,
+        JobCancelled,
+        JobFailed,
         KeptOnWorker,
         MessageTooLarge,
         NoRoom,
@@ -74,6 +76,8 @@ __all__ = [
     "Fanout",
     "FanoutConsumer",
     "FidelityWarning",
+    "JobCancelled",
+    "JobFailed",
     "KeptOnWorker",
     "LoadBalancerContext",
     "LoadBalancerContextView",
@@ -120,7 +124,8 @@ _MODULES = {
     "errors": (
         "CallFailed CallRejected CannotLoad CannotShip DiscoveryBlockExhausted DiscoveryCapacityExhausted "
         "DiscoveryNamespaceContended DiscoveryNamespaceInUse DiscoveryNamespaceNotFound DiscoveryWorkerNotFound "
-        "KeptOnWorker MessageTooLarge NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
+        "JobCancelled JobFailed KeptOnWorker MessageTooLarge "
+        "NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
         "RpcError StartFailed StaysInKernel WoolError WorkerDied WorkerRefused"
     ),
     "notebook.dashboard": "dashboard",
