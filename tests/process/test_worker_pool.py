@@ -22,7 +22,19 @@ from tests.support.discovery import descriptors, generation_of, tree, worker
 from tests.support.fake_discovery import FakeDiscovery
 from tests.support.loops import settle, until
 from tests.support.pool_process import PoolProcess
-from tests.support.pool_routines import Gated, counted, dies, doubled, exits, nested, pids_of, stays, waits, worker_pid
+from tests.support.pool_routines import (
+    Gated,
+    counted,
+    dies,
+    doubled,
+    exits,
+    lingers,
+    nested,
+    pids_of,
+    stays,
+    waits,
+    worker_pid,
+)
 from tests.support.pools import lives, pool_processes
 from wool_jupyter import host
 from wool_jupyter.discovery import locks, registry
@@ -896,9 +908,48 @@ def test_the_end_cancels_what_runs_and_lets_it_clean_up(tmp_path):
         async with WorkerPool(spawn=1):
             waiting = asyncio.create_task(waits(str(tmp_path)))
             await until((tmp_path / "inside").exists)
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(WorkerDied, match="stopped before the routine had ended"):
             await waiting
         assert (tmp_path / "cancelled").exists()
+
+    run(main())
+
+
+def test_a_borrower_s_call_hears_in_words_that_the_owner_left(tmp_path):
+    """A cancellation would end a task of a group without a word, and the group with it."""
+
+    async def both(owner):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(waits(str(tmp_path)))
+            await until((tmp_path / "inside").exists)
+            asyncio.get_running_loop().run_in_executor(None, owner.end)
+
+    async def main():
+        with PoolProcess("own", SHARED) as owner:
+            owner.hear()
+            async with WorkerPool(discovery=LocalDiscovery.borrow(SHARED)) as pool:
+                with pytest.raises(ExceptionGroup) as caught:
+                    await both(owner)
+                assert await asyncio.to_thread(owner.process.wait) == 0
+                (error,) = caught.value.exceptions
+                assert type(error) is WorkerDied
+                assert "stopped before the routine had ended" in str(error)
+                await until(lambda: pool.proxy._failure is not None)
+                with pytest.raises(DiscoveryNamespaceNotFound):
+                    await worker_pid()
+
+    run(main())
+
+
+def test_who_cancels_a_call_is_cancelled_though_the_pool_ends_as_well(tmp_path):
+    async def main():
+        async with WorkerPool(spawn=1, shutdown_timeout=4):
+            staying = asyncio.create_task(lingers(str(tmp_path)))
+            await until((tmp_path / "inside").exists)
+            staying.cancel()
+            await until((tmp_path / "cancelled").exists)
+        with pytest.raises(asyncio.CancelledError):
+            await staying
 
     run(main())
 

@@ -394,6 +394,9 @@ class Scripted:
         self.interrupts += 1
         self.go_on.set()
 
+    def stopping(self):
+        pass
+
     async def close(self):
         self.closed += 1
 
@@ -614,6 +617,9 @@ def test_whatever_comes_each_call_is_answered_in_order_and_released_once(script)
 
         def interrupt(self):
             self.settle((b"interrupted", False))
+
+        def stopping(self):
+            pass
 
         def settle(self, value):
             if self.at is not None and not self.at.done():

@@ -732,8 +732,7 @@ def test_workers_that_are_held_serve_on_and_a_call_that_none_takes_names_the_cau
             with pytest.raises(NoWorkersAvailable) as caught:
                 await proxy.dispatch("who", b"")
             assert (caught.value.__cause__, list(caught.value.failures)) == (failure, [ONE])
-            with pytest.raises(Lost):
-                await proxy.stop()
+            await proxy.stop()  # said already
 
     run(main())
 

@@ -311,9 +311,12 @@ class WorkerProxy:
         if (call := await self._placed(routine, body, only, begun=begun, failures=failures)) is not None:
             return call
         # Outside of any handler, so that the error has no context that does not belong to it.
-        if self._failure is not None and not self._connections:
+        if self._failure is None:
+            raise _nobody(failures)
+        if not self._connections:
             self._tell_failure()
-        raise _nobody(failures) from (None if self._failure is None else self._failure.failure)
+        self._failure_was_told = True
+        raise _nobody(failures) from self._failure.failure
 
     async def _placed(
         self, routine: str, body: bytes, only: UUID | None, *, begun: bool, failures: Failures

@@ -35,6 +35,10 @@ class Body(Protocol):
         """Interrupts the body if it runs."""
         ...
 
+    def stopping(self) -> None:
+        """The cancellation that follows is the worker's own, which stops, and not the client's."""
+        ...
+
     async def close(self) -> None:
         """Ends a body that waits, has not begun, or is over; returns when nothing of it runs any more."""
         ...
@@ -72,6 +76,9 @@ class _Stepped:
     def interrupt(self) -> None:
         if self._pending is not None:
             self._pending.cancel()
+
+    def stopping(self) -> None:
+        pass
 
     async def close(self) -> None:
         await self._steps.aclose()
@@ -190,12 +197,10 @@ class Session:
                 call.task = self._tasks.start(self._step(call, frame), f"call {frame.call}", awaited=True)
                 call.task.add_done_callback(partial(self._answer, frame.call, call))
 
-    def _cancel(self, number: int, call: _Call) -> None:
+    def _cancel(self, number: int, call: _Call, *, why: str = "it was cancelled between two steps") -> None:
         if call.state is _State.WAITING:
             self._end(number, call)
-            self._tell(
-                frames.Failed(number, "it was cancelled between two steps")
-            )  # `Returned` would be a whole stream's end
+            self._tell(frames.Failed(number, why))  # `Returned` would be a whole stream's end
         elif call.task is not None:
             call.task.cancel()  # the pending command answers
 
@@ -244,9 +249,10 @@ class Session:
             self._tell(frames.Stopped(stop.call))
 
     def cancel(self) -> None:
-        """All calls, as the client would."""
+        """All calls: the worker stops."""
         for number, call in list(self._calls.items()):
-            self._cancel(number, call)
+            call.body.stopping()
+            self._cancel(number, call, why="it was stopped between two steps, as its pool ended")
 
     async def close(self) -> None:
         self._closed = True
