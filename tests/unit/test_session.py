@@ -424,6 +424,28 @@ def test_what_comes_while_a_task_is_looked_at_is_held_and_not_lost():
     run(main())
 
 
+@pytest.mark.parametrize("first", [Next(1), Cancel(1), Interrupt(1)])
+def test_a_call_that_came_with_its_first_step_is_noted_before_it_begins(first):
+    async def main():
+        noted, body = [], Scripted(gated_begin=True)
+        it = Session(
+            {"scripted": lambda _: body}, lambda _: None, begins=lambda number: noted.append((number, *body.commands))
+        )
+        it.receive(Task(1, "scripted", b""))
+        it.receive(first)
+        await settle()
+        assert noted == []
+        body.may_begin.set()
+        await settle()
+        assert noted == ([(1,)] if isinstance(first, Next) else [])
+        it.receive(Next(1))
+        await settle()
+        assert len(noted) == isinstance(first, Next), "it could still be sent elsewhere"
+        await it.close()
+
+    run(main())
+
+
 @pytest.mark.parametrize("error", [LookupError("odd"), KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
 def test_a_task_that_can_not_be_read_is_answered_whatever_it_raises(error):
     async def main():

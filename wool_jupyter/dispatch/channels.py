@@ -66,6 +66,9 @@ _ENDS = {
 _OPTIONS = [*OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
 
 
+_numbers = itertools.count(1)  # of the calls of this process: a worker's ledger knows no streams
+
+
 class ChannelKey(NamedTuple):
     """Who has the same one may share a channel."""
 
@@ -92,7 +95,6 @@ class Channel:
         self._stream: grpc.aio.StreamStreamCall[bytes, bytes] | None = None
         self._out = Outbox()
         self._end: _End | None = None
-        self._numbers = itertools.count(1)
 
     @property
     def broken(self) -> bool:
@@ -137,7 +139,7 @@ class Channel:
         once, when the call is over here. `NotReached` when the worker can't be asked, `MessageTooLarge` when the body is."""
         if self._end is not None:
             raise self.unreached()
-        number = next(self._numbers)
+        number = next(_numbers)
         self.send(frames.Task(number, routine, body))
         call = Call(number, self, worker=worker, begun=begun)
         self._calls[number] = call, ended
@@ -149,7 +151,7 @@ class Channel:
         """Of the worker itself, beside its calls. None when the stream ends first."""
         if self._end is not None:
             raise self.unreached()
-        number = next(self._numbers)
+        number = next(_numbers)
         asked = Call(number, self, worker=worker, begun=True)
         self._calls[number] = asked, lambda: None
         try:

@@ -24,7 +24,6 @@ from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import CellSource, prepare_source
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
-from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import ambient, buffers, cells
 
@@ -183,7 +182,7 @@ class _CellJob:
     # While it runs.
 
     def _events(self, pool: KernelPool, call: PoolCall, text: TextReader) -> cells.Outcome | cells.Refused:
-        running = _Running(self._runtime.bridge, pool, call.worker)
+        running = _Running(self._runtime.bridge, pool, call)
 
         def tick() -> None:
             _show_text(text.ready())
@@ -306,20 +305,20 @@ class _CellJob:
 class _Running:
     """The running cell, as ■ sees it."""
 
-    def __init__(self, bridge: Bridge, pool: KernelPool, worker: WorkerMetadata) -> None:
-        self._bridge, self._pool, self._worker, self._pid = bridge, pool, worker.uid, worker.pid
+    def __init__(self, bridge: Bridge, pool: KernelPool, call: PoolCall) -> None:
+        self._bridge, self._pool, self._call = bridge, pool, call
 
     def ignores_interrupts(self) -> bool:
-        return host.ignores(self._pid, signal.SIGINT)
+        return host.ignores(self._call.worker.pid, signal.SIGINT)
 
     def interrupt(self) -> None:
-        self._bridge.enter(self._pool.crew.interrupt(self._worker)).result()
+        self._bridge.enter(self._pool.crew.interrupt(self._call.worker.uid)).result()
 
     def end(self) -> None:
-        self._bridge.enter(self._pool.crew.end(self._worker)).result()
+        self._bridge.enter(self._pool.crew.end(self._call.worker.uid)).result()
 
     def kill(self) -> None:
-        self._bridge.enter(self._pool.crew.kill(self._worker)).result()
+        self._bridge.enter(self._pool.crew.kill(self._call.worker.uid)).result()
 
 
 def _loaded(parcel: buffers.Parcel) -> Any:

@@ -30,6 +30,7 @@ from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
 from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
 from wool_jupyter.wire import layout
+from wool_jupyter.wire.ledger import Ledger
 
 _LOST = "The process that looks after the workers has ended, and they with it: a new pool has new ones"
 
@@ -174,6 +175,7 @@ class Crew:
 
     async def _started(self) -> None:
         uid = uuid4()
+        ledger = Ledger.create(layout.ledger(self._home.directory, str(uid)))
         # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
         command = [
             sys.executable,
@@ -192,7 +194,7 @@ class Crew:
         # Before anything runs there.
         oom_kills, crash_report = host.oom_kills(), layout.crash_report(self._home.directory, child.uid)
         metadata = WorkerMetadata(uid, child.report["address"], child.pid, self._version, self._tags)
-        member = Member(metadata, child, time.time(), oom_kills, crash_report)
+        member = Member(metadata, child, time.time(), oom_kills, crash_report, ledger)
         try:
             await self._announce("worker-added", metadata)
             if self._admitted is not None:
@@ -218,8 +220,9 @@ class Crew:
         await self._announce_end(member.metadata, timeout_s=None)  # nobody waits for it, and nobody says it later
 
     def _tidy(self, member: Member) -> None:
-        """Its socket, and the report of a crash that it did not come to: a home may see many workers."""
-        layout.socket(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
+        """Its socket and ledger, and the report of a crash that it did not come to: a home may see many workers."""
+        for path in (layout.socket, layout.ledger):
+            path(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
         if not has_crashed(member.crash_report):
             member.crash_report.unlink(missing_ok=True)
 

@@ -4,8 +4,9 @@ run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from uuid import UUID
 
 from wool_jupyter import host
@@ -25,6 +26,7 @@ from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
 from wool_jupyter.pool.obituary import obituary
+from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
 
 
@@ -73,6 +75,10 @@ class KernelPool:
     async def run(self, routine: str, body: bytes, *, only: UUID | None = None) -> "PoolCall":
         """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
         `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone."""
+        place = partial(self._placed, routine, body, only)
+        return PoolCall(self, place, *await place())
+
+    async def _placed(self, routine: str, body: bytes, only: UUID | None) -> tuple[Call, Member]:
         while True:
             if self._stopped:
                 raise NoWorkersAvailable("the pool was stopped")
@@ -97,7 +103,7 @@ class KernelPool:
             if member is None:
                 call.close()
                 raise WorkerDied("The worker died when the call began")
-            return PoolCall(self, call, member)
+            return call, member
 
     async def _wind_down(self, call: Call, member: Member) -> None:
         """Of a call that nobody waits for any more: its worker is free when its body has ended, and not before."""
@@ -131,16 +137,26 @@ class KernelPool:
             await self._resources.aclose()
 
 
+_Place = Callable[[], Awaitable[tuple[Call, Member]]]
+
+
 class PoolCall:
     """A call that holds a slot; `close`, idempotent, gives it back, once a body that still runs has been interrupted. One `step`
     at a time."""
 
-    def __init__(self, pool: KernelPool, call: Call, member: Member) -> None:
+    def __init__(self, pool: KernelPool, place: _Place, call: Call, member: Member) -> None:
         self._pool = pool
+        self._place = place
         self._call = call
         self._member = member
         self._closed = False
-        self.worker = call.worker
+        self._holds = True  # a slot
+        self._placing: asyncio.Task[object] | None = None  # a step that waits for another worker
+
+    @property
+    def worker(self) -> WorkerMetadata:
+        """Another one after a `step` in which the worker turned out to be gone before the body had begun."""
+        return self._call.worker
 
     @property
     def ended(self) -> bool:
@@ -148,20 +164,45 @@ class PoolCall:
 
     async def step(self, answer: bytes | None = None) -> bytes | None:
         """As `Call.step`; a `WorkerDied` says how it ended. A worker that fails at a call by a fault of its own is ended: whatever
-        broke it (descriptors that ran out, a patched module) would meet the next call."""
-        try:
-            return await self._call.step(answer)
-        except CallFailed as error:
-            await self._pool.crew.kill(self.worker.uid)
-            raise CallFailed(f"{error}. It is replaced, and what lived on it is gone") from None
-        except WorkerDied:
-            await asyncio.wait({self._member.child.exited}, timeout=EXIT_REPORT_S)
-            how = obituary(self._member, crashed="; `%wool logs` shows where")
-            if not self._member.child.exited.done():  # its body may still run, and the next one would wait behind it
+        broke it (descriptors that ran out, a patched module) would meet the next call. A call whose worker died by itself before
+        it began there is placed again, as by `run`."""
+        while True:
+            try:
+                return await self._call.step(answer)
+            except CallFailed as error:
                 await self._pool.crew.kill(self.worker.uid)
-            raise WorkerDied(how) from None
+                raise CallFailed(f"{error}. It is replaced, and what lived on it is gone") from None
+            except WorkerDied:
+                how, may_have_run = await self._end_of_worker()
+            if may_have_run or self._closed:
+                raise WorkerDied(how)
+            await self._place_again()
+
+    async def _end_of_worker(self) -> tuple[str, bool]:
+        """In words, and whether the call may have run there, or was not to."""
+        member = self._member
+        await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
+        how, ended_by_us = obituary(member, crashed="; `%wool logs` shows where"), bool(member.ended_by_us)
+        if not member.child.exited.done():  # its body may still run, and the next one would wait behind it
+            await self._pool.crew.kill(self.worker.uid)
+        return how, ended_by_us or not member.child.exited.done() or member.ledger.has_begun(self._call.number)
+
+    async def _place_again(self) -> None:
+        self._give_back()
+        self._placing = asyncio.current_task()
+        try:
+            self._call, self._member = await self._place()
+            self._holds = True
+        finally:
+            self._placing = None
+
+    def _give_back(self) -> None:
+        if self._holds:
+            self._holds = False
+            self._pool.closed(self._call, self._member)
 
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._pool.closed(self._call, self._member)
+        self._closed = True
+        if self._placing is not None:
+            self._placing.cancel()
+        self._give_back()

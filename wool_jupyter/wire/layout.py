@@ -3,6 +3,7 @@
 token          32 random bytes, as hex: what a call shows
 log            what the nursery and the workers write outside of cells
 crash-<uid>    faulthandler's report of a worker
+begun-<uid>    the number of the call that a worker has begun last (`wire.ledger`)
 s/<uid>        a worker's socket
 calls/<n>/     one call's: its text, and buffers that are too large for a message
 """
@@ -31,6 +32,10 @@ def pool_of(socket: Path) -> Path:
 
 def crash_report(pool: Path, uid: str) -> Path:
     return pool / f"crash-{uid[:8]}"
+
+
+def ledger(pool: Path, uid: str) -> Path:
+    return pool / f"begun-{uid[:8]}"
 
 
 def crash_reports(pool: Path) -> list[Path]:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hmac
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
@@ -35,8 +35,17 @@ class _Refusal(NamedTuple):
 class WorkerService:
     """Serves on a Unix socket until `close`. A stream is a session; its end means that the client is gone."""
 
-    def __init__(self, routines: Mapping[str, Routine], *, token: str, admission: Admission | None = None) -> None:
+    def __init__(
+        self,
+        routines: Mapping[str, Routine],
+        *,
+        token: str,
+        admission: Admission | None = None,
+        begins: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        """`begins`: as for a `Session`."""
         self._routines = routines
+        self._begins = begins
         self._token = token
         self._admission = admission or Admission()
         self._sessions: set[Session] = set()
@@ -91,7 +100,7 @@ class WorkerService:
         await context.send_initial_metadata(((PROTOCOL_KEY, PROTOCOL),))
         # A step that has its value at once takes two turns of the loop: its Ack waits for it.
         out, tasks = Outbox(turns=2), OwnedTasks("stream")
-        session = Session(self._routines, out.put, admission=self._admission, control=self)
+        session = Session(self._routines, out.put, admission=self._admission, control=self, begins=self._begins)
         self._sessions.add(session)
         writer = tasks.start(_write(out, context), "writer")
         try:

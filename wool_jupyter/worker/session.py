@@ -122,11 +122,14 @@ class Session:
         *,
         admission: Admission | None = None,
         control: Control | None = None,
+        begins: Callable[[int], object] = lambda _: None,
     ) -> None:
+        """`begins` hears the number of each call that came with its first step, before its body starts."""
         self._routines = routines
         self._send = send
         self._admission = admission or Admission()
         self._control = control
+        self._begins = begins
         self._calls: dict[int, _Call] = {}
         self._tasks = OwnedTasks("session")
         self._ends = OwnedTasks("session")  # never cancelled: what they release is released once
@@ -178,6 +181,8 @@ class Session:
             self._end(number, call)
             return
         call.state = _State.WAITING
+        if any(isinstance(frame, frames.Next) for frame in call.held):
+            self._begins(number)
         for frame in call.held:
             self.receive(frame)
 
