@@ -20,6 +20,7 @@ POOL_SHUTDOWN_S = 60.0  # for a pool of routines to end its workers, of which ea
 ANNOUNCE_S = 0.5  # for the end of a worker to be announced, before it goes unannounced
 CHANNEL_TTL_S = 60.0  # that a stream to a worker stays open without a call: longer than most pauses between two cells
 QUORUM_TIMEOUT_S = 60.0  # for a proxy's quorum: an interpreter's start, several at a time
+FIRST_LOOK_S = 5.0  # at a registry, for a call that has no quorum to wait for: it takes milliseconds
 AGAIN_S = 0.05  # before a free worker that nobody named is looked for again
 PROBE_TIMEOUT_S = 2.0  # for a worker that has failed a call to let a client in again
 ACCEPT_TIMEOUT_S = 30.0  # for a worker to take a call that another could run: it does so between two turns of its loop

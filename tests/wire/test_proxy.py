@@ -30,6 +30,7 @@ from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import DiscoveryNamespaceNotFound, NotReached, NoWorkersAvailable, WorkerRefused
 from wool_jupyter.records import DiscoveryEvent
+from wool_jupyter.settings import FIRST_LOOK_S
 from wool_jupyter.wire import pickling
 from wool_jupyter.wire.transport import grpc
 
@@ -465,6 +466,67 @@ def test_a_namespace_without_an_owner_is_said_at_once(own_root, quorum):
                 assert not proxy.started
 
     run(main())
+
+
+@pytest.mark.parametrize("way", ["by name", "a subscriber", "filtered"])
+def test_a_first_call_without_a_quorum_finds_who_was_there(own_root, sockets, way):
+    async def main():
+        metadata = replace(worker(1, sockets("1")), tags=frozenset({"numbers"}))
+        async with LocalDiscovery("numbers") as discovery, serving(metadata):
+            await discovery.publisher.publish("worker-added", metadata)
+            given = {
+                "by name": {"pool_uri": "numbers"},
+                "a subscriber": {"discovery": discovery.subscriber},
+                "filtered": {"discovery": discovery.subscribe(bool)},
+            }[way]
+            async with WorkerProxy(**given, quorum=None, token=TOKEN) as proxy:
+                assert await answer_of(proxy) == metadata.address
+            await channels.of_this_loop().clear()
+
+    run(main())
+
+
+def test_a_call_without_a_quorum_hears_at_once_that_nobody_was_there(own_root):
+    async def main():
+        async with LocalDiscovery("numbers"), WorkerProxy("numbers", quorum=None) as proxy:
+            for _ in range(2):
+                began = asyncio.get_running_loop().time()
+                with pytest.raises(NoWorkersAvailable):
+                    await proxy.dispatch("who", b"")
+                assert asyncio.get_running_loop().time() - began < FIRST_LOOK_S
+
+    run(main())
+
+
+class Looking(Source):
+    """It can tell when it has looked."""
+
+    async def marked(self):
+        async for event in self:
+            yield None if event == "looked" else event
+
+
+@pytest.mark.parametrize("end", ["time", "stop", "failure", "look"])
+def test_a_first_call_waits_for_the_first_look_and_not_for_ever(end):
+    async def main():
+        loop, source = asyncio.get_running_loop(), Looking()
+        proxy = WorkerProxy(discovery=source, quorum=None)
+        began = loop.time()
+        asking = asyncio.create_task(proxy.dispatch("who", b""))
+        await settle()
+        assert not asking.done()
+        if end == "stop":
+            await proxy.stop()
+        elif end == "failure":
+            source.fail(Lost())
+        elif end == "look":
+            source.give("looked")
+        with pytest.raises(Lost if end == "failure" else NoWorkersAvailable):
+            await asking
+        assert loop.time() - began == (FIRST_LOOK_S if end == "time" else 0)
+        await proxy.stop()
+
+    run_virtual(main())
 
 
 @pytest.mark.case("REG-28")

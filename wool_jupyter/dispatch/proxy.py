@@ -7,7 +7,7 @@ import asyncio
 import logging
 import operator
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -21,14 +21,14 @@ from wool_jupyter.balance.context import LoadBalancerContext, LoadBalancerContex
 from wool_jupyter.balance.protocol import LoadBalancerLike, Task
 from wool_jupyter.balance.round_robin import RoundRobinLoadBalancer
 from wool_jupyter.discovery.filtering import afilter
-from wool_jupyter.discovery.protocol import DiscoverySubscriberLike
+from wool_jupyter.discovery.protocol import DiscoverySubscriberLike, Marked
 from wool_jupyter.discovery.subscriber import LocalSubscriber
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import NotReached, NoWorkersAvailable, RpcError
 from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
-from wool_jupyter.settings import QUORUM_TIMEOUT_S
+from wool_jupyter.settings import FIRST_LOOK_S, QUORUM_TIMEOUT_S
 
 _log = logging.getLogger(__name__)
 
@@ -96,6 +96,7 @@ class WorkerProxy:
         self._resources: AsyncExitStack | None = None  # while it is started
         self._tasks = OwnedTasks("proxy")
         self._sentinel: asyncio.Task[None] | None = None
+        self._knows_all = True  # who were there when it began to follow the discovery
         self._failure: FailureReport | None = None
         self._failure_was_told = False
         self._entered = False
@@ -151,7 +152,12 @@ class WorkerProxy:
                     if check is not None:
                         check()
                     self._failure, self._failure_was_told = None, False
-                    self._sentinel = self._tasks.start(self._follow(self._discovery), "sentinel", awaited=True)
+                    marked = getattr(self._discovery, "marked", None)
+                    events = None if marked is None else marked()
+                    self._knows_all = events is None  # or there is no telling
+                    self._sentinel = self._tasks.start(
+                        self._follow(events or aiter(self._discovery)), "sentinel", awaited=True
+                    )
                     self._sentinel.add_done_callback(self._sentinel_ended)
                 await self._quorum_is_there()
                 self._resources = resources.pop_all()
@@ -206,11 +212,14 @@ class WorkerProxy:
 
     # Membership.
 
-    async def _follow(self, discovery: DiscoverySubscriberLike) -> None:
-        events = aiter(discovery)
+    async def _follow(self, events: AsyncIterator[Marked]) -> None:
         try:
             async for event in events:
-                self._see(event)
+                if event is not None:
+                    self._see(event)
+                else:
+                    self._knows_all = True
+                    self._changed.set()
         finally:
             await close_iterator(events)
 
@@ -285,6 +294,14 @@ class WorkerProxy:
             async with asyncio.timeout(within_s):
                 await self._changed.wait()
 
+    async def _all_are_known(self) -> None:
+        """Until then it can't tell that nobody is there. Returns when it need not, or can't, wait for that any more."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LOOK_S):
+                while not (self._knows_all or self._connections or self._failure is not None or self._stopped):
+                    self._changed.clear()
+                    await self._changed.wait()
+
     async def admitted(self, uid: UUID | None = None) -> None:
         """Returns once that worker can be asked; without a uid, once any can. Raises what the discovery raises first;
         RuntimeError after `stop`."""
@@ -307,6 +324,8 @@ class WorkerProxy:
         """
         if not self.started:
             await self.start()
+        if not self._connections:
+            await self._all_are_known()
         failures: Failures = {}
         if (call := await self._placed(routine, body, only, begun=begun, failures=failures)) is not None:
             return call
