@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.support.channels import opened
 from tests.support.loops import run, until
 from wool_jupyter.errors import MessageTooLarge
-from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.outbox import Outbox
-from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc
+from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, client_options, grpc, server_options
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
@@ -74,7 +74,7 @@ async def serving(**routines):
 
 @contextlib.asynccontextmanager
 async def raw_stream(metadata):
-    async with grpc.aio.insecure_channel(metadata.address, options=OPTIONS) as channel:
+    async with grpc.aio.insecure_channel(metadata.address, options=client_options(ChannelOptions())) as channel:
         yield channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL)))
 
 
@@ -193,7 +193,7 @@ def test_a_task_and_its_first_step_are_one_message():
             while (data := await context.read()) is not grpc.aio.EOF:
                 heard.append(frames.decode_requests(data))
 
-        server = grpc.aio.server(options=OPTIONS)
+        server = grpc.aio.server(options=server_options(ChannelOptions()))
         handler = grpc.stream_stream_rpc_method_handler(listens)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
@@ -205,11 +205,13 @@ def test_a_task_and_its_first_step_are_one_message():
                 await until(lambda: heard)
                 call.close()
                 await until(lambda: len(heard) == 2)
-                channel.call(metadata, "cell", b"other", begun=False)
+                other = channel.call(metadata, "cell", b"other", begun=False)
                 await until(lambda: len(heard) == 3)
             await server.stop(grace=None)
-        assert heard[:2] == [[frames.Task(1, "cell", b"body"), frames.Next(1)], [frames.Cancel(1)]]
-        assert heard[2] == [frames.Task(2, "cell", b"other")]
+        first, second = call.number, other.number
+        assert heard[:2] == [[frames.Task(first, "cell", b"body"), frames.Next(first)], [frames.Cancel(first)]]
+        assert heard[2] == [frames.Task(second, "cell", b"other")]
+        assert second > first
 
     run(main())
 

@@ -29,11 +29,11 @@ from wool_jupyter.errors import (
     WorkerRefused,
 )
 from wool_jupyter.notebook.runtime import Runtime
-from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import buffers, frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE, VERSION_KEY, grpc
+from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, VERSION_KEY, grpc, server_options
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
@@ -109,7 +109,7 @@ async def saying(directory, code, details, number=1, *, let_in=False):
             await context.read()
         await context.abort(code, details)
 
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=server_options(ChannelOptions()))
     handler = grpc.stream_stream_rpc_method_handler(refuses)
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
     metadata = metadata_of(directory, number)
@@ -259,7 +259,7 @@ def test_a_client_sends_nothing_before_it_is_let_in(short):
             heard.append(frames.decode_requests(await reading))
             done.set()
 
-        server = grpc.aio.server(options=OPTIONS)
+        server = grpc.aio.server(options=server_options(ChannelOptions()))
         handler = grpc.stream_stream_rpc_method_handler(hesitates)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
         metadata = metadata_of(short)
@@ -267,10 +267,11 @@ def test_a_client_sends_nothing_before_it_is_let_in(short):
         await server.start()
         opening = asyncio.create_task(WorkerConnection(metadata, token=TOKEN).dispatch("once", b"", begun=True))
         await done.wait()
-        (await opening).close()
+        call = await opening
+        call.close()
         await channels.of_this_loop().clear()
         await server.stop(grace=None)
-        assert heard == [False, [frames.Task(1, "once", b""), frames.Next(1)]]
+        assert heard == [False, [frames.Task(call.number, "once", b""), frames.Next(call.number)]]
 
     run(main())
 
@@ -283,7 +284,7 @@ def test_a_client_sends_nothing_before_it_is_let_in(short):
     [
         (grpc.StatusCode.UNAUTHENTICATED, WorkerRefused, WorkerRefused, "does not accept this process's token"),
         (grpc.StatusCode.UNIMPLEMENTED, WorkerRefused, WorkerRefused, "does not speak protocol"),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, MessageTooLarge, NotReached, "larger than 16 MiB"),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, MessageTooLarge, NotReached, "larger than its receiver takes"),
         (grpc.StatusCode.UNAVAILABLE, WorkerDied, NotReached, "the connection to the worker broke"),
         (grpc.StatusCode.DEADLINE_EXCEEDED, WorkerDied, NotReached, "the connection to the worker broke"),
         (grpc.StatusCode.INTERNAL, WorkerDied, NotReached, "the connection to the worker broke"),
@@ -389,7 +390,7 @@ def test_a_worker_that_sends_no_message_is_named_too(short, capfd):
             await context.write(b"not a message")
             await asyncio.get_running_loop().create_future()
 
-        server = grpc.aio.server(options=OPTIONS)
+        server = grpc.aio.server(options=server_options(ChannelOptions()))
         handler = grpc.stream_stream_rpc_method_handler(babbles)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
         metadata = metadata_of(short)

@@ -12,8 +12,9 @@ from tests.support.routine_workers import TOKEN, metadata_of, pool_directory, wo
 from wool_jupyter.dispatch import routine as routines
 from wool_jupyter.dispatch.routine import routine, use
 from wool_jupyter.errors import CallFailed, MessageTooLarge, NoWorkersAvailable, RpcError, WorkerDied, WorkerRefused
+from wool_jupyter.records import ChannelOptions
 from wool_jupyter.wire import calls, frames, shipping
-from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc
+from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc, server_options
 
 ran = []
 
@@ -62,7 +63,7 @@ class Gated:
 @asynccontextmanager
 async def gated(directory, script, number=9):
     it = Gated(script)
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=server_options(ChannelOptions()))
     handler = grpc.stream_stream_rpc_method_handler(it.serve)
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
     metadata = metadata_of(directory, number)

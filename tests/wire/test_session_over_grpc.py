@@ -15,10 +15,10 @@ from wool_jupyter.aio.resource_pool import ResourcePoolStats
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import CallFailed, NotReached, NoWorkersAvailable, WorkerDied, WorkerRefused
-from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE
+from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, client_options, server_options
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
@@ -233,7 +233,7 @@ def test_a_wrong_token_is_refused_before_anything_is_decoded(sockets, token, mon
 def test_no_token_at_all_is_refused_with_the_reason(sockets):
     async def main():
         async with serving(sockets) as (metadata, _):
-            raw = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
+            raw = grpc.aio.insecure_channel(metadata.address, options=client_options(ChannelOptions()))
             stream = raw.stream_stream(f"/{SERVICE}/{METHOD}")()
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await stream.read()
@@ -247,7 +247,7 @@ def test_bytes_that_are_no_frame_end_that_stream_only(sockets):
     async def main():
         forever = Forever()
         async with serving(sockets, forever=forever) as (metadata, _), opened(metadata, TOKEN) as channel:
-            raw = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
+            raw = grpc.aio.insecure_channel(metadata.address, options=client_options(ChannelOptions()))
             stream = raw.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL)))
             for frame in (frames.Task(1, "forever", b""), frames.Next(1)):
                 await stream.write(frames.join([frames.encode(frame)]))
@@ -614,7 +614,7 @@ def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, 
             started.append("second")
             yield b"", True
 
-        server = grpc.aio.server(options=OPTIONS)
+        server = grpc.aio.server(options=server_options(ChannelOptions()))
         handler = grpc.stream_stream_rpc_method_handler(dies)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
         one = metadata_of(sockets, 1)

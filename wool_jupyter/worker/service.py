@@ -8,22 +8,25 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.records import ChannelOptions
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.outbox import Outbox
 from wool_jupyter.wire.transport import (
     METHOD,
-    OPTIONS,
     PROTOCOL,
     PROTOCOL_KEY,
     SERVICE,
     VERSION_KEY,
+    compression,
     grpc,
     package_version,
+    server_options,
 )
 from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.session import Routine, Session
 
+_DEFAULTS = ChannelOptions()
 _LAST_WORDS_S = 0.5  # for what was said last to reach a client that keeps its stream
 
 
@@ -42,8 +45,10 @@ class WorkerService:
         token: str,
         admission: Admission | None = None,
         begins: Callable[[int], object] = lambda _: None,
+        options: ChannelOptions = _DEFAULTS,
     ) -> None:
-        """`begins`: as for a `Session`."""
+        """`begins`: as for a `Session`. `options`: those that the worker's record advertises."""
+        self._options = options
         self._routines = routines
         self._begins = begins
         self._token = token
@@ -51,7 +56,7 @@ class WorkerService:
         self._sessions: set[Session] = set()
         self._tasks = OwnedTasks("service")
         self._stopped = asyncio.Event()
-        self._server = grpc.aio.server(options=OPTIONS)
+        self._server = grpc.aio.server(options=server_options(options), compression=compression(options))
         handler = grpc.stream_stream_rpc_method_handler(self._session)  # bytes both ways
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
 
@@ -99,7 +104,7 @@ class WorkerService:
         # Lets the client in, which sends nothing before. It tells from the metadata that this is no refusal.
         await context.send_initial_metadata(((PROTOCOL_KEY, PROTOCOL),))
         # A step that has its value at once takes two turns of the loop: its Ack waits for it.
-        out, tasks = Outbox(turns=2), OwnedTasks("stream")
+        out, tasks = Outbox(turns=2, message_max_bytes=self._options.max_send_bytes), OwnedTasks("stream")
         session = Session(self._routines, out.put, admission=self._admission, control=self, begins=self._begins)
         self._sessions.add(session)
         writer = tasks.start(_write(out, context), "writer")
