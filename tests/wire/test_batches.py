@@ -150,12 +150,11 @@ def test_a_taker_that_is_cancelled_loses_nothing():
     run(main())
 
 
-def test_what_does_not_fit_into_one_message_goes_into_several(monkeypatch):
-    monkeypatch.setattr(frames, "FRAME_MAX_BYTES", 100)
+def test_what_does_not_fit_into_one_message_goes_into_several():
     frame = frames.Send(1, b"x" * 30)
 
     async def main():
-        outbox = Outbox()
+        outbox = Outbox(message_max_bytes=100 + frames.HEAD_MAX_BYTES)
         for _ in range(7):
             outbox.put(frame)
         taken = [len(frames.decode_requests(await outbox.take())) for _ in range(4)]

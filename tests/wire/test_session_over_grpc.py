@@ -399,7 +399,7 @@ def test_the_end_of_a_client_is_no_failure_worth_a_report(sockets, capfd):
                     for _ in range(10):
                         call = channel.call(metadata, "chatter", b"x" * 100_000)
                         await call.step()
-                        channel.send(frames.Next(1))
+                        channel.send(frames.Next(call.number))
 
     run(main())
     said = capfd.readouterr().err  # gRPC itself may log that a stream went away
