@@ -46,9 +46,11 @@ from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import (
     CallFailed,
+    CannotShip,
     DiscoveryCapacityExhausted,
     DiscoveryNamespaceInUse,
     DiscoveryNamespaceNotFound,
+    MessageTooLarge,
     NoWorkersAvailable,
     StartFailed,
     WorkerDied,
@@ -56,7 +58,7 @@ from wool_jupyter.errors import (
 from wool_jupyter.pool import supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.worker_pool import WorkerPool
-from wool_jupyter.records import DiscoveryEvent
+from wool_jupyter.records import ChannelOptions, DiscoveryEvent
 from wool_jupyter.wire import layout
 
 DEADLINE_S = 60  # a worker's start is most of a second of CPU, and the machine may be busy
@@ -127,6 +129,85 @@ def elsewhere_pid(elsewhere, monkeypatch):
     top, pid = elsewhere
     monkeypatch.setenv("WOOL_JUPYTER_RUNTIME_DIR", top)
     return pid
+
+
+# What its workers are told.
+
+
+def enough(active, task):
+    return active >= LIMIT and task.routine == "call"
+
+
+LIMIT = 1
+
+
+async def enough_later(active, task):
+    await asyncio.sleep(0)
+    return enough(active, task)
+
+
+@pytest.mark.parametrize(
+    "hook", [enough, enough_later, lambda active, _: active >= 1], ids=["plain", "async", "nameless"]
+)
+def test_a_worker_turns_borrowers_away_as_its_pool_says(hook, tmp_path):
+    async def main():
+        async with (
+            owned(),
+            WorkerPool(spawn=1, discovery=LocalDiscovery.borrow(SHARED), backpressure=hook),
+            WorkerPool(discovery=LocalDiscovery.borrow(SHARED)),
+        ):
+            waiting = asyncio.create_task(waits(str(tmp_path)))
+            await until((tmp_path / "inside").exists)
+            for _ in range(2):
+                with pytest.raises(NoWorkersAvailable, match="enough to do"):
+                    await doubled(1)
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            assert await doubled(1) == 2
+
+    run(main())
+
+
+def test_the_pool_itself_waits_until_its_worker_has_room(tmp_path):
+    async def main():
+        async with WorkerPool(spawn=1, backpressure=enough):
+            pid = await worker_pid()
+            waiting = asyncio.create_task(waits(str(tmp_path)))
+            await until((tmp_path / "inside").exists)
+            second = asyncio.create_task(worker_pid())
+            await settle()
+            waiting.cancel()
+            assert await second == pid, "it was busy, not broken"
+
+    run(main())
+
+
+def test_a_hook_that_can_not_travel_is_said_and_leaves_nothing():
+    numbers = (number for number in range(3))
+
+    async def main():
+        with pytest.raises(CannotShip, match="generator"):
+            async with WorkerPool(spawn=1, backpressure=lambda active, _: active > next(numbers)):
+                pytest.fail("it is entered")
+
+    run(main())
+
+
+def test_workers_advertise_the_options_of_their_pool_and_keep_to_them():
+    options = ChannelOptions(max_receive_bytes=1 << 20, max_send_bytes=2 << 20, compression="gzip")
+
+    async def main():
+        async with owned(), WorkerPool(spawn=1, discovery=LocalDiscovery.borrow(SHARED), options=options):
+            async with WorkerProxy(SHARED) as proxy:
+                await proxy.start()
+                (candidate,) = proxy.workers.workers.values()
+                assert candidate.metadata.options == options
+                connection = candidate.connection
+                with pytest.raises(MessageTooLarge, match="larger than 1 MiB"):
+                    await connection.dispatch("call", bytes(1 << 20))
+            assert await doubled(b"x" * (3 << 20)) == b"x" * (6 << 20), "data goes beside the messages"
+
+    run(main())
 
 
 # The arms.
@@ -229,13 +310,60 @@ def test_what_is_no_number_of_workers_is_named(name, value):
         WorkerPool(**{"discovery": object(), name: value})
 
 
-@pytest.mark.parametrize("refused", [{"quorum": -1}, {"quorum_timeout": 0}, {"loadbalancer": object()}])
-def test_what_its_proxy_refuses_leaves_nothing(refused):
-    async def main():
-        with pytest.raises((ValueError, TypeError)):
-            await WorkerPool(spawn=1, **refused).__aenter__()
+@pytest.mark.parametrize(
+    ("argument", "kind"),
+    [
+        ({"spawn": True}, TypeError),
+        ({"quorum": -1}, ValueError),
+        ({"quorum": "1"}, TypeError),
+        ({"quorum": True}, TypeError),
+        ({"quorum_timeout": 0}, ValueError),
+        ({"quorum_timeout": "3"}, TypeError),
+        ({"shutdown_timeout": "3"}, TypeError),
+        ({"shutdown_timeout": True}, TypeError),
+        ({"shutdown_timeout": float("inf")}, ValueError),
+        ({"start_timeout": -1}, ValueError),
+        ({"start_timeout": float("nan")}, ValueError),
+        ({"start_timeout": None}, TypeError),
+        ({"lazy": 1}, TypeError),
+        ({"loadbalancer": object()}, TypeError),
+        ({"backpressure": 3}, TypeError),
+        ({"options": {}}, TypeError),
+    ],
+    ids=str,
+)
+def test_what_an_argument_can_t_be_is_said_at_once_by_its_name(argument, kind):
+    (name,) = argument
+    with pytest.raises(kind, match=name if name != "loadbalancer" else "balancer"):
+        WorkerPool(**{"spawn": 1, **argument})
 
-    run(main())
+
+def test_a_tag_is_a_str():
+    with pytest.raises(TypeError, match="a tag is a str, not 3"):
+        WorkerPool("gpu", 3)
+
+
+@pytest.mark.parametrize("option", [{"backpressure": len}, {"options": ChannelOptions()}])
+def test_what_is_for_own_workers_is_refused_where_there_are_none(option):
+    with pytest.raises(ValueError, match="it starts none"):
+        WorkerPool(discovery=LocalDiscovery.borrow(SHARED), **option)
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [
+        ({"max_receive_bytes": 10}, ValueError),
+        ({"max_send_bytes": "1"}, TypeError),
+        ({"max_concurrent_streams": 0}, ValueError),
+        ({"keepalive_time_s": 0}, ValueError),
+        ({"keepalive_timeout_s": None}, TypeError),
+        ({"compression": "zip"}, ValueError),
+    ],
+    ids=str,
+)
+def test_an_option_of_channels_is_refused_by_its_name(option, kind):
+    with pytest.raises(kind, match=next(iter(option))):
+        WorkerPool(options=ChannelOptions(**option))
 
 
 def test_a_pool_is_entered_once():

@@ -5,8 +5,6 @@ discovery ─ events ─▶ sentinel ─ admits, refreshes, evicts ─▶ contex
 
 import asyncio
 import logging
-import operator
-import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
@@ -23,12 +21,12 @@ from wool_jupyter.balance.round_robin import RoundRobinLoadBalancer
 from wool_jupyter.discovery.filtering import afilter
 from wool_jupyter.discovery.protocol import DiscoverySubscriberLike, Marked
 from wool_jupyter.discovery.subscriber import LocalSubscriber
-from wool_jupyter.dispatch import channels
+from wool_jupyter.dispatch import channels, checks
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import NotReached, NoWorkersAvailable, RpcError
 from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
-from wool_jupyter.settings import FIRST_LOOK_S, QUORUM_TIMEOUT_S
+from wool_jupyter.settings import FIRST_LOOK_S
 
 _log = logging.getLogger(__name__)
 
@@ -70,18 +68,17 @@ class WorkerProxy:
         if tags and pool_uri is None:
             raise ValueError("tags go with a namespace")
         if pool_uri is not None:
-            wanted = frozenset({pool_uri, *tags})
+            wanted = checks.tags((pool_uri, *tags))
             discovery = afilter(HasOneOf(wanted), LocalSubscriber(pool_uri))
         if discovery is not None:
-            _check_discovery(discovery)
-        if loadbalancer is not None and not isinstance(loadbalancer, LoadBalancerLike):
-            raise TypeError(f"{type(loadbalancer).__name__} is no balancer: it has no `delegate`")
+            checks.subscriber(discovery)
+        checks.balancer(loadbalancer)
         self._discovery = discovery
-        self._static = None if workers is None else list(workers)
-        self._quorum = _checked_quorum(quorum, lease, self._static)
-        self._quorum_timeout_s = _checked_quorum_timeout(quorum_timeout, self._quorum)
+        self._static = None if workers is None else checks.records(workers)
+        self._quorum = checks.quorum(quorum, lease, self._static)
+        self._quorum_timeout_s = checks.quorum_timeout(quorum_timeout, self._quorum)
         self._lease = lease
-        self._lazy = lazy
+        self._lazy = checks.flag("lazy", value=lazy)
         self._token = token
         self._placed_at: Callable[[UUID], object] = lambda _: None
         self._failed: Callable[[UUID], object] = lambda _: None
@@ -414,46 +411,6 @@ def _nobody(failures: Failures) -> NoWorkersAvailable:
         return NoWorkersAvailable("no worker of the pool could be asked", failures)
     told = "; ".join(dict.fromkeys(str(error) for error in failures.values()))
     return NoWorkersAvailable(f"no worker of the pool took the call: {told}", failures)
-
-
-def _check_discovery(discovery: object) -> None:
-    if isinstance(discovery, AsyncGenerator):  # it would pass for a subscriber, and can neither be shared nor pickled
-        raise TypeError("discovery is an async generator: give the subscriber that makes them")
-    if callable(discovery):
-        raise TypeError(f"discovery is callable ({discovery!r}): give what it returns")
-    if not isinstance(discovery, DiscoverySubscriberLike):
-        raise TypeError(f"discovery has to be a subscriber, and {type(discovery).__name__} has no __aiter__")
-
-
-def checked_number(name: str, workers: int) -> int:
-    """TypeError for what is no whole number."""
-    try:
-        return operator.index(workers)
-    except TypeError:
-        raise TypeError(f"{name} is a whole number of workers, not {workers!r}") from None
-
-
-def _checked_quorum(quorum: int | None, lease: int | None, static: Collection[WorkerMetadata] | None) -> int:
-    if lease is not None and checked_number("lease", lease) < 1:
-        raise ValueError(f"lease is a number of workers, at least 1, not {lease}")
-    quorum = checked_number("quorum", quorum or 0)
-    if quorum < 0:
-        raise ValueError(f"quorum is a number of workers, not {quorum}")
-    if lease is not None and quorum > lease:
-        raise ValueError(f"a quorum of {quorum} is never there with a lease of {lease}")
-    if static is not None and quorum > (usable := len({metadata.uid for metadata in static if not metadata.secure})):
-        raise ValueError(f"a quorum of {quorum} is never there with {usable} workers that can be asked")
-    return quorum
-
-
-def _checked_quorum_timeout(timeout: float | None, quorum: int) -> float:
-    if timeout is None:
-        return QUORUM_TIMEOUT_S
-    if timeout <= 0:
-        raise ValueError(f"quorum_timeout is a time in seconds, above 0, not {timeout}")
-    if not quorum:
-        warnings.warn("quorum_timeout has no effect without a quorum", stacklevel=3)
-    return timeout
 
 
 async def _next(step: Awaitable[UUID]) -> UUID | None:

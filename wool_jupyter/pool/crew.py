@@ -27,12 +27,14 @@ from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
 from wool_jupyter.pool.obituary import has_crashed, obituary
 from wool_jupyter.pool.slots import Slots
-from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
+from wool_jupyter.records import ChannelOptions, DiscoveryEventType, WorkerMetadata
 from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.ledger import Ledger
 
 _LOST = "The process that looks after the workers has ended, and they with it: a new pool has new ones"
+
+_OPTIONS = ChannelOptions()
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ class Crew:
         environment: Mapping[str, str],
         version: str,
         tags: frozenset[str] = frozenset(),
+        options: ChannelOptions = _OPTIONS,
     ) -> None:
         """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
         announced, before its main thread counts as free."""
@@ -70,6 +73,7 @@ class Crew:
         self._environment = dict(environment)
         self._version = version
         self._tags = tags
+        self._options = options
         self._members: dict[UUID, Member] = {}
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
@@ -193,7 +197,8 @@ class Crew:
         )
         # Before anything runs there.
         oom_kills, crash_report = host.oom_kills(), layout.crash_report(self._home.directory, child.uid)
-        metadata = WorkerMetadata(uid, child.report["address"], child.pid, self._version, self._tags)
+        address = child.report["address"]
+        metadata = WorkerMetadata(uid, address, child.pid, self._version, self._tags, options=self._options)
         member = Member(metadata, child, time.time(), oom_kills, crash_report, ledger)
         try:
             await self._announce("worker-added", metadata)

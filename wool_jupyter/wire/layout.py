@@ -1,6 +1,7 @@
 """What lies where in a pool's directory.
 
 token          32 random bytes, as hex: what a call shows
+setup          what its workers are to know before they serve (`dispatch.setups`)
 log            what the nursery and the workers write outside of cells
 crash-<uid>    faulthandler's report of a worker
 begun-<uid>    the number of the call that a worker has begun last (`wire.ledger`)
@@ -15,6 +16,10 @@ FOLDERS = ("s", "calls")
 
 def token(pool: Path) -> Path:
     return pool / "token"
+
+
+def setup(pool: Path) -> Path:
+    return pool / "setup"
 
 
 def log(pool: Path) -> Path:

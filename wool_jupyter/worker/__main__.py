@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from wool_jupyter import host
+from wool_jupyter.dispatch import setups
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
 from wool_jupyter.wire.ledger import Ledger
+from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.call_routine import call_routine
 from wool_jupyter.worker.cell.routine import cell_routine
 from wool_jupyter.worker.cell.runner import CellRunner
@@ -37,8 +39,15 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
     """Until a client stops the worker, or the nursery ends this process."""
     runner.gate.watch(asyncio.get_running_loop())
     handlers = {"cell": cell_routine(lane, runner), "call": call_routine(routines)}
+    setup = setups.read(Path(directory))
     ledger = Ledger.open(layout.ledger(Path(directory), uid))
-    service = WorkerService(handlers, token=read_token(directory), begins=ledger.begins)
+    service = WorkerService(
+        handlers,
+        token=read_token(directory),
+        admission=Admission(await routines.hook(setup)),
+        begins=ledger.begins,
+        options=setup.options,
+    )
     address = f"unix:{layout.socket(Path(directory), uid)}"
     await service.start(address)
     report = {"address": address, "pid": os.getpid()}
