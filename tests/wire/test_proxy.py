@@ -728,7 +728,7 @@ def test_a_namespace_with_tags_gives_the_workers_that_have_one_of_them(own_root)
         ({"pool_uri": "ns", "discovery": Source()}, "takes one of"),
         ({"workers": [], "discovery": Source()}, "takes one of"),
         ({"discovery": Source(), "lease": 0}, "lease is a number of workers, at least 1"),
-        ({"discovery": Source(), "quorum": -1}, "quorum is a number of workers, not -1"),
+        ({"discovery": Source(), "quorum": -1}, "quorum is a number of workers, at least 0, not -1"),
         ({"discovery": Source(), "quorum": 3, "lease": 2}, "quorum of 3 is never there with a lease of 2"),
         ({"workers": [worker(1), worker(1)], "quorum": 2}, "never there with 1 workers"),
         ({"workers": [worker(1, secure=True)], "quorum": 1}, "never there with 0 workers"),
