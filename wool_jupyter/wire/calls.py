@@ -5,8 +5,6 @@ Packed on the thread that calls and unpacked in the context that runs it (`wire.
 
 import importlib
 import io
-import os
-import sys
 import types
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -17,7 +15,18 @@ from uuid import uuid4
 import msgspec
 
 from wool_jupyter.errors import CannotShip, PayloadTooLarge, in_words
-from wool_jupyter.wire import buffers, culprits, frames, homes, pickling, rebuilding, shell_names, shipping, standins
+from wool_jupyter.wire import (
+    buffers,
+    callers,
+    culprits,
+    frames,
+    homes,
+    pickling,
+    rebuilding,
+    shell_names,
+    shipping,
+    standins,
+)
 from wool_jupyter.wire.buffers import Parcel
 
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
@@ -71,9 +80,7 @@ def pack_call(invocation: Invocation, *, places: tuple[str, ...], proxy: bytes) 
     `PayloadTooLarge`, `NoRoom`."""
     shipment = _Shipment(invocation, in_band=not places)
     parcel = _parcel(shipment.stream, shipment.buffers, places)
-    request = Request(
-        parcel, shipment.order, shipment.submodules(), places, proxy, tuple(map(os.path.abspath, sys.path))
-    )
+    request = Request(parcel, shipment.order, shipment.submodules(), places, proxy, callers.path())
     return Packed(encode(request), shipment.described)
 
 
@@ -174,8 +181,7 @@ class _NameFailed(Exception):
 
 def unpack_call(request: Request) -> Invocation:
     """In a context with a home of its own. Raises whatever the user's objects raise."""
-    # Behind the worker's own: nothing is shadowed.
-    sys.path += [place for place in request.path if place not in sys.path]
+    callers.follow(request.path)
     for module in request.submodules:
         with suppress(ImportError):  # reached through a package perhaps; who needs it, says so
             importlib.import_module(module)
