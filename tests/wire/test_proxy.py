@@ -700,9 +700,30 @@ def test_a_proxy_travels_with_its_options_and_without_its_token():
     names = ("_lease", "_quorum", "_quorum_timeout_s", "_lazy", "_static")
     assert [getattr(again, name) for name in names] == [3, 2, 7, False, None]
     assert again._token is None
+    assert again._token_stays
     assert isinstance(again._discovery, afilter)
     assert again._discovery.inner.key == proxy._discovery.inner.key
     assert pickle.loads(pickling.dumps(WorkerProxy(workers=[worker(1)], quorum=None)))._static == [worker(1)]
+
+
+def test_a_routine_whose_caller_has_a_token_of_its_own_is_told_that_it_stayed(sockets):
+    async def main():
+        metadata = replace(worker(1, "localhost:1"), tags=frozenset())
+        given = pickling.dumps(WorkerProxy(workers=[metadata], token=TOKEN))
+        for _ in range(2):  # handed on, too
+            proxy = pickle.loads(given)
+            with pytest.raises(NoWorkersAvailable, match="has not come along with the call") as caught:
+                await proxy.dispatch("once", b"")
+            assert TOKEN not in str(caught.value)
+            given = pickling.dumps(proxy)
+            await proxy.stop()
+        plain = pickle.loads(pickling.dumps(WorkerProxy(workers=[metadata])))
+        with pytest.raises(NoWorkersAvailable) as caught:
+            await plain.dispatch("once", b"")
+        assert "come along" not in str(caught.value)
+        await plain.stop()
+
+    run(main())
 
 
 @pytest.mark.case("OWN-22")

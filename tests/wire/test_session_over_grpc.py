@@ -14,7 +14,7 @@ from tests.support.loops import run, until
 from wool_jupyter.aio.resource_pool import ResourcePoolStats
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
-from wool_jupyter.errors import CallFailed, NotReached, NoWorkersAvailable, WorkerDied, WorkerRefused
+from wool_jupyter.errors import CallFailed, CallRejected, NotReached, NoWorkersAvailable, WorkerDied, WorkerRefused
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
@@ -205,7 +205,7 @@ def test_an_unknown_routine_is_a_refusal(sockets):
     async def main():
         async with serving(sockets) as (metadata, _), opened(metadata, TOKEN) as channel:
             call = channel.call(metadata, "sing", b"")
-            with pytest.raises(WorkerRefused, match="no routine 'sing'"):
+            with pytest.raises(CallRejected, match="no routine 'sing'"):
                 await call.step()
             assert call.ended
             assert await call.step() is None
@@ -497,7 +497,7 @@ def test_a_refusal_is_final(sockets):
         async with serving(sockets, 1) as (one, _), singer as (other, _), proxied(one, other, token=TOKEN) as proxy:
             call = await proxy.dispatch("sing", b"", begun=True)
             assert call.worker == one
-            with pytest.raises(WorkerRefused):
+            with pytest.raises(CallRejected):
                 await call.step()
             assert sung == []
             assert loads(proxy) == {one.uid: 0, other.uid: 0}

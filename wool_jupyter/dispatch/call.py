@@ -127,11 +127,11 @@ class Call:
             return
         self._end()
         match response:
-            case frames.Nack(_, reason, error) if error:
+            case frames.Nack(_, reason, error):
                 raise CallRejected(reason, error)
             case frames.Refused(_, reason, True):
                 raise NotReached(reason)
-            case frames.Nack(_, reason) | frames.Refused(_, reason):
+            case frames.Refused(_, reason):
                 raise WorkerRefused(reason)
             case frames.Failed(_, reason):
                 raise CallFailed(f"the worker failed at this call: {reason}")

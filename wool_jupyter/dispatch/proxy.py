@@ -30,6 +30,8 @@ from wool_jupyter.settings import FIRST_LOOK_S
 
 _log = logging.getLogger(__name__)
 
+_TOKEN_STAYS = "; the token that the caller gave its WorkerProxy is secret, and has not come along with the call"
+
 Failures: TypeAlias = dict[UUID, RpcError]
 
 
@@ -61,7 +63,8 @@ class WorkerProxy:
 
         `quorum` workers have to be there before the first call, within `quorum_timeout` seconds (60); None or 0: it does not wait.
         `lazy`: the first call starts it. `token`: None reads it where a worker's socket is. The balancer is entered and left
-        with the proxy if it is a context manager.
+        with the proxy if it is a context manager. A token that is given stays: routines that call others in their turn need workers
+        whose token can be read.
         """
         if [pool_uri is None, discovery is None, workers is None].count(False) != 1:
             raise ValueError("a WorkerProxy takes one of: a namespace, discovery=..., workers=[...]")
@@ -80,6 +83,7 @@ class WorkerProxy:
         self._lease = lease
         self._lazy = checks.flag("lazy", value=lazy)
         self._token = token
+        self._token_stays = False  # with the proxy of which this is the copy that has travelled
         self._placed_at: Callable[[UUID], object] = lambda _: None
         self._failed: Callable[[UUID], object] = lambda _: None
         self._dropped: Callable[[UUID], object] = lambda _: None
@@ -327,12 +331,13 @@ class WorkerProxy:
         if (call := await self._placed(routine, body, only, begun=begun, failures=failures)) is not None:
             return call
         # Outside of any handler, so that the error has no context that does not belong to it.
+        nobody = _nobody(failures, _TOKEN_STAYS if self._token_stays else "")
         if self._failure is None:
-            raise _nobody(failures)
+            raise nobody
         if not self._connections:
             self._tell_failure()
         self._failure_was_told = True
-        raise _nobody(failures) from self._failure.failure
+        raise nobody from self._failure.failure
 
     async def _placed(
         self, routine: str, body: bytes, only: UUID | None, *, begun: bool, failures: Failures
@@ -387,12 +392,12 @@ class WorkerProxy:
             "quorum_timeout": self._quorum_timeout_s if self._quorum else None,
             "lazy": self._lazy,
         }
-        return _rebuilt, (self.id, given)
+        return _rebuilt, (self.id, given, self._token is not None or self._token_stays)
 
 
-def _rebuilt(identity: UUID, given: dict[str, Any]) -> WorkerProxy:
+def _rebuilt(identity: UUID, given: dict[str, Any], token_stays: bool) -> WorkerProxy:
     proxy = WorkerProxy(**given)
-    proxy.id = identity
+    proxy.id, proxy._token_stays = identity, token_stays
     return proxy
 
 
@@ -406,11 +411,11 @@ class HasOneOf:
         return not self.tags.isdisjoint(metadata.tags)
 
 
-def _nobody(failures: Failures) -> NoWorkersAvailable:
+def _nobody(failures: Failures, note: str) -> NoWorkersAvailable:
     if not failures:
         return NoWorkersAvailable("no worker of the pool could be asked", failures)
     told = "; ".join(dict.fromkeys(str(error) for error in failures.values()))
-    return NoWorkersAvailable(f"no worker of the pool took the call: {told}", failures)
+    return NoWorkersAvailable(f"no worker of the pool took the call: {told}{note}", failures)
 
 
 async def _next(step: Awaitable[UUID]) -> UUID | None:

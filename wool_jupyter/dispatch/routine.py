@@ -271,6 +271,8 @@ async def _rejections_raised(step: Awaitable[T]) -> T:
 
 
 def _original(rejected: CallRejected) -> BaseException:
+    if not rejected.error:  # the worker's own words
+        return rejected
     try:
         return shipping.load(rejected.error)
     except CannotLoad as unreadable:

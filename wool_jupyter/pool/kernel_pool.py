@@ -16,6 +16,7 @@ from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import (
     CallFailed,
+    CallRejected,
     DiscoveryNamespaceNotFound,
     KeptOnWorker,
     NoWorkersAvailable,
@@ -114,7 +115,7 @@ class KernelPool:
                     await call.step()
         except TimeoutError:
             await self.crew.kill(member.metadata.uid)
-        except (CallFailed, WorkerDied, WorkerRefused):
+        except (CallFailed, CallRejected, WorkerDied, WorkerRefused):
             pass  # it has ended, too
         finally:
             call.close()
