@@ -17,6 +17,7 @@ STOP_TIMEOUT_S = 3.0  # of the whole pool: Jupyter kills a kernel 5 s after it a
 INTERRUPT_GRACE_S = 10.0  # for a ■ to reach a cell: C calls of some seconds are ordinary, and return
 INTERRUPT_NOTICE_S = 2.0  # until a ■ that has not reached the cell is explained
 POOL_SHUTDOWN_S = 60.0  # for a pool of routines to end its workers, of which each may be at work
+SHUTDOWN_NOTICE_S = 2.0  # of that, until a worker that does not end is named
 ANNOUNCE_S = 0.5  # for the end of a worker to be announced, before it goes unannounced
 CHANNEL_TTL_S = 60.0  # that a stream to a worker stays open without a call: longer than most pauses between two cells
 QUORUM_TIMEOUT_S = 60.0  # for a proxy's quorum: an interpreter's start, several at a time

@@ -1,6 +1,7 @@
 """Pools of routines: real nurseries, workers and files, and other interpreters where a case is about them."""
 
 import asyncio
+import contextvars
 import gc
 import importlib
 import logging
@@ -31,6 +32,7 @@ from tests.support.pool_routines import (
     lingers,
     nested,
     pids_of,
+    says,
     stays,
     waits,
     worker_pid,
@@ -336,6 +338,54 @@ def test_what_an_argument_can_t_be_is_said_at_once_by_its_name(argument, kind):
     (name,) = argument
     with pytest.raises(kind, match=name if name != "loadbalancer" else "balancer"):
         WorkerPool(**{"spawn": 1, **argument})
+
+
+def test_what_workers_write_comes_out_at_stderr_while_they_run_and_to_the_last(capfd):
+    async def main():
+        async with WorkerPool(spawn=1):
+            await says("one\ntwo", 1)
+            heard = ""
+            while "one\n" not in heard:
+                heard += capfd.readouterr().err
+                await asyncio.sleep(0)
+            assert "two" not in heard, "a line is shown when it is whole"
+            await says("\nlast", 2)
+        return capfd.readouterr()
+
+    rest = run(main())
+    assert rest.err.startswith("two\nlast\n")
+    assert rest.out == ""
+
+
+def test_a_pool_can_be_used_in_contexts_that_its_entry_does_not_reach():
+    pool = WorkerPool(spawn=1)
+
+    async def in_a_context_of_its_own(function):
+        return await asyncio.create_task(function(), context=contextvars.Context())
+
+    async def enter():
+        await pool.__aenter__()
+
+    async def call():
+        with pytest.raises(NoWorkersAvailable, match=r"with pool\.use\(\)"):
+            await doubled(1)
+        with pool.use():
+            found = await doubled(2), await nested(2), [number async for number, _ in counted(3)]
+        with pytest.raises(NoWorkersAvailable):
+            await doubled(1)
+        return found
+
+    async def main():
+        with pytest.raises(RuntimeError, match=r"is not entered$"):
+            pool.use()
+        await in_a_context_of_its_own(enter)
+        doubled_two, pids, numbers = await in_a_context_of_its_own(call)
+        assert (doubled_two, len(pids), numbers) == (4, 2, [0, 1, 2])
+        await pool.__aexit__(None, None, None)
+        with pytest.raises(RuntimeError, match="is not entered any more"):
+            pool.use()
+
+    run(main())
 
 
 def test_a_tag_is_a_str():
@@ -1082,18 +1132,22 @@ def test_who_cancels_a_call_is_cancelled_though_the_pool_ends_as_well(tmp_path):
     run(main())
 
 
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("ignoring", ["cancellation", "all"])
-def test_workers_that_ignore_their_end_are_killed_in_time(ignoring, tmp_path):
+def test_workers_that_ignore_their_end_are_named_and_killed_in_time(ignoring, tmp_path, recwarn):
     async def main():
         loop = asyncio.get_running_loop()
-        async with WorkerPool(spawn=1, shutdown_timeout=3):
+        async with WorkerPool(spawn=1, shutdown_timeout=5):
             pid = await worker_pid()
             staying = asyncio.create_task(stays(str(tmp_path)))
             await until((tmp_path / "inside").exists)
             if ignoring == "all":
                 os.kill(pid, signal.SIGSTOP)
             began = loop.time()
-        assert loop.time() - began < 3 + 1.5
+        assert loop.time() - began < 5 + 1.5
+        assert [str(warning.message) for warning in recwarn] == [
+            f"the pool waits for a routine on worker pid {pid}, which does not end: it is killed in 3 s, or by Ctrl-C"
+        ]
         assert not psutil.pid_exists(pid)
         with pytest.raises((WorkerDied, asyncio.CancelledError)):
             await staying

@@ -50,6 +50,11 @@ async def waits(directory):
 
 
 @routine
+async def says(text, descriptor):
+    os.write(descriptor, text.encode())
+
+
+@routine
 async def lingers(directory):
     """For a while after it was cancelled, and then until it is cancelled again."""
     try:

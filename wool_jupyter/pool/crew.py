@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from uuid import UUID, uuid4
@@ -28,7 +29,7 @@ from wool_jupyter.pool.members import Member, WorkerSnapshot
 from wool_jupyter.pool.obituary import has_crashed, obituary
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import ChannelOptions, DiscoveryEventType, WorkerMetadata
-from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
+from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SHUTDOWN_NOTICE_S, SIGNAL_S, TERMINATE_S
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.ledger import Ledger
 
@@ -398,6 +399,10 @@ class Crew:
 
     async def _persuade(self, member: Member, by: float | None) -> None:
         """It is told to stop, and its routines are cancelled; then comes SIGTERM. Returns when it has ended, or the time is up."""
+        loop = asyncio.get_running_loop()
+        left = "" if by is None else f": it is killed in {by - loop.time() - SHUTDOWN_NOTICE_S:,.0f} s, or by Ctrl-C"
+        words = f"the pool waits for a routine on worker pid {member.child.pid}, which does not end{left}"
+        notice = loop.call_later(SHUTDOWN_NOTICE_S, warnings.warn, words, RuntimeWarning)
         with suppress(TimeoutError):
             async with asyncio.timeout_at(by) as patience:
                 self._patience.add(patience)
@@ -411,6 +416,7 @@ class Crew:
                         await self._signal(member.metadata.uid, signal.SIGTERM)
                         await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
                 finally:
+                    notice.cancel()
                     self._patience.discard(patience)
 
 

@@ -31,6 +31,7 @@ from wool_jupyter.dispatch.routine import use
 from wool_jupyter.dispatch.setups import Backpressure
 from wool_jupyter.errors import NoWorkersAvailable
 from wool_jupyter.pool.crew import Crew
+from wool_jupyter.pool.echo import echoed
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.resolving import resolved
 from wool_jupyter.records import ChannelOptions
@@ -42,7 +43,8 @@ _DEFAULTS = PoolSettings()
 
 
 class WorkerPool:
-    """`async with WorkerPool() as pool`: routines that are called inside run on its workers. Entered once, on one loop.
+    """`async with WorkerPool() as pool`: routines that are called inside run on its workers. Entered once, on one loop. What its
+    workers write to stdout and stderr comes out at this process's stderr.
 
     Leaving it cancels what runs on the workers that it started and ends them, within `shutdown_timeout` seconds (None: without a
     bound); those of others stay. A call that none of its workers takes, as they are dead or do not answer, waits up to
@@ -121,9 +123,19 @@ class WorkerPool:
             if home is not None and found.namespace is not None:
                 places["places"] = partial(self._call_directories, home)
             whom = self.proxy if crew is None else _Refilled(self.proxy, crew, self._start_timeout_s)
-            resources.enter_context(use(whom, **places))
+            self._in_use = partial(use, whom, **places)
+            resources.enter_context(self._in_use())
             self._resources = resources.pop_all()
         return self
+
+    def use(self) -> AbstractContextManager[None]:
+        """For a context that its entry does not reach, such as another cell of a notebook: routines that are called inside run on
+        its workers. RuntimeError unless it is entered."""
+        if self._resources is None:
+            raise RuntimeError(
+                "this WorkerPool is not entered" + (" any more: make another one" if self._entered else "")
+            )
+        return self._in_use()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -166,6 +178,7 @@ class WorkerPool:
     async def _home(self, resources: AsyncExitStack, workers: int) -> Home:
         home = await Home.enter(capacity=workers)
         resources.push_async_callback(home.leave)
+        await resources.enter_async_context(echoed(home.log))
         return home
 
     async def _found(self, resources: AsyncExitStack, home: Home | None) -> "_Found":
