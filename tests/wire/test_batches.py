@@ -17,10 +17,21 @@ from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.outbox import Outbox
-from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, client_options, grpc, server_options
+from wool_jupyter.wire.transport import (
+    METHOD,
+    PROTOCOL,
+    PROTOCOL_KEY,
+    SERVICE,
+    VERSION_KEY,
+    client_options,
+    grpc,
+    package_version,
+    server_options,
+)
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
+CREDENTIALS = ((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
 LET_IN = ((PROTOCOL_KEY, PROTOCOL),)
 REQUESTS, RESPONSES = get_args(frames.Request), get_args(frames.Response)
 
@@ -75,7 +86,7 @@ async def serving(**routines):
 @contextlib.asynccontextmanager
 async def raw_stream(metadata):
     async with grpc.aio.insecure_channel(metadata.address, options=client_options(ChannelOptions())) as channel:
-        yield channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL)))
+        yield channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=CREDENTIALS)
 
 
 async def once(body):
@@ -297,7 +308,7 @@ class SlowContext:
         self.seen = []
 
     def invocation_metadata(self):
-        return ((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL))
+        return CREDENTIALS
 
     async def send_initial_metadata(self, _):
         self.seen.append("let in")

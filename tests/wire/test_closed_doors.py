@@ -33,12 +33,21 @@ from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import buffers, frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, VERSION_KEY, grpc, server_options
+from wool_jupyter.wire.transport import (
+    METHOD,
+    PROTOCOL,
+    PROTOCOL_KEY,
+    SERVICE,
+    VERSION_KEY,
+    grpc,
+    package_version,
+    server_options,
+)
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
 LET_IN = ((PROTOCOL_KEY, PROTOCOL),)
-GOOD = {TOKEN_KEY: TOKEN, PROTOCOL_KEY: PROTOCOL, VERSION_KEY: "1.2.3"}
+GOOD = {TOKEN_KEY: TOKEN, PROTOCOL_KEY: PROTOCOL, VERSION_KEY: package_version()}
 TOO_LARGE = b"x" * (frames.FRAME_MAX_BYTES + 1)
 
 
@@ -157,6 +166,9 @@ OTHER_VERSION = [
     pytest.param(GOOD | {PROTOCOL_KEY: PROTOCOL + "0"}, id="newer"),
     pytest.param(GOOD | {PROTOCOL_KEY: "x"}, id="no number"),
     pytest.param(without(PROTOCOL_KEY), id="missing"),
+    pytest.param(without(VERSION_KEY), id="no version"),
+    pytest.param(GOOD | {VERSION_KEY: "x"}, id="what is no version"),
+    pytest.param(GOOD | {VERSION_KEY: "99.0.0"}, id="a newer version"),
 ]
 
 
@@ -180,10 +192,11 @@ def test_who_is_refused_has_nothing_decoded_and_nothing_unpickled(short, decoded
     run(main())
 
 
-def test_a_worker_of_another_protocol_names_both_versions(short, monkeypatch):
+@pytest.mark.parametrize("protocol", ["77", PROTOCOL], ids=["another protocol", "another version alone"])
+def test_a_worker_of_another_protocol_or_version_names_both(short, monkeypatch, protocol):
     async def main():
         async with serving(short) as metadata:
-            monkeypatch.setattr(channels, "PROTOCOL", "77")
+            monkeypatch.setattr(channels, "PROTOCOL", protocol)
             monkeypatch.setattr(channels, "package_version", lambda: "8.8.8")
             with pytest.raises(WorkerRefused) as caught:
                 async with opened(metadata, TOKEN):
@@ -192,7 +205,7 @@ def test_a_worker_of_another_protocol_names_both_versions(short, monkeypatch):
 
     words = run(main())
     assert words.startswith(f"the worker speaks protocol {PROTOCOL} (wool_jupyter ")
-    assert words.endswith("the client 77 (wool_jupyter 8.8.8): start both with the same version")
+    assert words.endswith(f"the client {protocol} (wool_jupyter 8.8.8): start both with the same version")
 
 
 def test_a_wrong_token_is_a_refusal_in_words(short):

@@ -18,10 +18,20 @@ from wool_jupyter.errors import CallFailed, CallRejected, NotReached, NoWorkersA
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, client_options, server_options
+from wool_jupyter.wire.transport import (
+    METHOD,
+    PROTOCOL,
+    PROTOCOL_KEY,
+    SERVICE,
+    VERSION_KEY,
+    client_options,
+    package_version,
+    server_options,
+)
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
+CREDENTIALS = ((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
 NOTHING = ResourcePoolStats(0, 0, 0, 0)
 
 
@@ -248,7 +258,7 @@ def test_bytes_that_are_no_frame_end_that_stream_only(sockets):
         forever = Forever()
         async with serving(sockets, forever=forever) as (metadata, _), opened(metadata, TOKEN) as channel:
             raw = grpc.aio.insecure_channel(metadata.address, options=client_options(ChannelOptions()))
-            stream = raw.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL)))
+            stream = raw.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=CREDENTIALS)
             for frame in (frames.Task(1, "forever", b""), frames.Next(1)):
                 await stream.write(frames.join([frames.encode(frame)]))
             await until(lambda: forever.inside == 1)

@@ -91,7 +91,6 @@ def _ms(seconds: float) -> int:
 
 @functools.cache
 def package_version() -> str:
-    """For people: what must agree is `PROTOCOL`."""
     from importlib.metadata import version  # 10 ms that a worker saves
 
     return version("wool_jupyter")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.records import ChannelOptions
-from wool_jupyter.wire import frames
+from wool_jupyter.wire import frames, versions
 from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.outbox import Outbox
 from wool_jupyter.wire.transport import (
@@ -126,12 +126,12 @@ class WorkerService:
         """The token first: a stranger is told nothing."""
         if not hmac.compare_digest(str(metadata.get(TOKEN_KEY, "")).encode(), self._token.encode()):
             return _Refusal(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
-        protocol = metadata.get(PROTOCOL_KEY)
-        if protocol == PROTOCOL:
+        protocol, version = metadata.get(PROTOCOL_KEY), metadata.get(VERSION_KEY)
+        if protocol == PROTOCOL and versions.suits(package_version(), str(version)):
             return None
         words = (
             f"the worker speaks protocol {PROTOCOL} (wool_jupyter {package_version()}), the client {protocol} "
-            f"(wool_jupyter {metadata.get(VERSION_KEY)}): start both with the same version"
+            f"(wool_jupyter {version}): start both with the same version"
         )
         return _Refusal(grpc.StatusCode.FAILED_PRECONDITION, words)
 
