@@ -23,6 +23,7 @@ from wool_jupyter.errors import (
     WorkerDied,
     WorkerRefused,
 )
+from wool_jupyter.pool import events
 from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
@@ -34,18 +35,28 @@ from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRU
 class KernelPool:
     """Made by `start`, ended by `stop`; on one loop. The home stays."""
 
-    def __init__(self, resources: AsyncExitStack, proxy: WorkerProxy, crew: Crew) -> None:
+    def __init__(self, resources: AsyncExitStack, proxy: WorkerProxy, crew: Crew, tell: events.Tell) -> None:
         self._resources = resources
         self._proxy = proxy
         self.crew = crew
+        self._tell = tell
+        self._under_way: dict[events.About, UUID] = {}
         self._tasks = OwnedTasks("pool")
         self._stopped = False
 
     @classmethod
     async def start(
-        cls, home: Home, settings: PoolSettings, *, environment: Mapping[str, str], version: str
+        cls,
+        home: Home,
+        settings: PoolSettings,
+        *,
+        environment: Mapping[str, str],
+        version: str,
+        pinned: Callable[[UUID], bool] = lambda _: False,
+        tell: events.Tell = events.to_nobody,
     ) -> "KernelPool":
-        """Returns when the first worker serves; others are on their way. `StartFailed` leaves no worker."""
+        """Returns when the first worker serves; others are on their way. `StartFailed` leaves no worker. `pinned` is as for a
+        `Crew`."""
         async with AsyncExitStack() as resources:
             nursery = await home.nursery(environment)
             proxy = WorkerProxy(discovery=home.discovery.subscriber, loadbalancer=Sticky(), quorum=None)
@@ -61,6 +72,8 @@ class KernelPool:
                 environment=environment,
                 version=version,
                 tags=frozenset({home.namespace}),
+                pinned=pinned,
+                tell=tell,
             )
             resources.callback(publisher.close)
             await resources.enter_async_context(proxy)
@@ -70,14 +83,30 @@ class KernelPool:
             await crew.slots.take()
             crew.slots.add()
             await crew.grow(settings.workers or min(FIRST_WORKERS, host.usable_cpus()))
-            return cls(resources.pop_all(), proxy, crew)
+            return cls(resources.pop_all(), proxy, crew, tell)
         raise AssertionError  # for mypy: the stack swallows nothing
 
-    async def run(self, routine: str, body: bytes, *, only: UUID | None = None) -> "PoolCall":
+    async def run(
+        self, routine: str, body: bytes, *, only: UUID | None = None, about: events.About | None = None
+    ) -> "PoolCall":
         """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
-        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone."""
-        place = partial(self._placed, routine, body, only)
-        return PoolCall(self, place, *await place())
+        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone.
+
+        `about`: what is shown of it."""
+        about = about or events.About("call", routine, bytes_in=len(body))
+        place = partial(self._shown, routine, body, only, about)
+        return PoolCall(self, place, *await place(), about)
+
+    async def _shown(self, routine: str, body: bytes, only: UUID | None, about: events.About) -> tuple[Call, Member]:
+        self._tell(events.Waits(about))
+        try:
+            call, member = await self._placed(routine, body, only)
+        except BaseException:
+            self._tell(events.Over(about, None))
+            raise
+        self._under_way[about] = call.worker.uid
+        self._tell(events.Placed(about, call.worker.uid))
+        return call, member
 
     async def _placed(self, routine: str, body: bytes, only: UUID | None) -> tuple[Call, Member]:
         while True:
@@ -106,7 +135,7 @@ class KernelPool:
                 raise WorkerDied("The worker died when the call began")
             return call, member
 
-    async def _wind_down(self, call: Call, member: Member) -> None:
+    async def _wind_down(self, call: Call, member: Member, about: events.About) -> None:
         """Of a call that nobody waits for any more: its worker is free when its body has ended, and not before."""
         try:
             async with asyncio.timeout(INTERRUPT_GRACE_S):
@@ -118,15 +147,29 @@ class KernelPool:
         except (CallFailed, CallRejected, WorkerDied, WorkerRefused):
             pass  # it has ended, too
         finally:
-            call.close()
-            self.crew.release(member)
+            self._over(call, member, about)
 
-    def closed(self, call: Call, member: Member) -> None:
+    def closed(self, call: Call, member: Member, about: events.About) -> None:
         if call.ended or self._stopped:
-            call.close()
-            self.crew.release(member)
+            self._over(call, member, about)
         else:
-            self._tasks.start(self._wind_down(call, member), "end of a call")
+            self._tasks.start(self._wind_down(call, member, about), "end of a call")
+
+    def _over(self, call: Call, member: Member, about: events.About) -> None:
+        call.close()
+        self._under_way.pop(about, None)
+        self._tell(events.Over(about, member.metadata.uid))
+        self.crew.release(member)
+
+    async def interrupt(self, uid: UUID) -> bool:
+        """What runs there, as ■ does. False if nothing does."""
+        calls = [about for about, worker in self._under_way.items() if worker == uid]
+        presses = [about.press for about in calls if about.press is not None]
+        for press in presses:
+            press()
+        if calls and not presses:
+            await self.crew.interrupt(uid)
+        return bool(calls)
 
     async def stop(self) -> None:
         """Calls under way end with `WorkerDied`. Idempotent."""
@@ -145,11 +188,12 @@ class PoolCall:
     """A call that holds a slot; `close`, idempotent, gives it back, once a body that still runs has been interrupted. One `step`
     at a time."""
 
-    def __init__(self, pool: KernelPool, place: _Place, call: Call, member: Member) -> None:
+    def __init__(self, pool: KernelPool, place: _Place, call: Call, member: Member, about: events.About) -> None:
         self._pool = pool
         self._place = place
         self._call = call
         self._member = member
+        self._about = about
         self._closed = False
         self._holds = True  # a slot
         self._placing: asyncio.Task[object] | None = None  # a step that waits for another worker
@@ -200,7 +244,7 @@ class PoolCall:
     def _give_back(self) -> None:
         if self._holds:
             self._holds = False
-            self._pool.closed(self._call, self._member)
+            self._pool.closed(self._call, self._member, self._about)
 
     async def close(self) -> None:
         self._closed = True
