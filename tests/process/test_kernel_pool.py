@@ -27,7 +27,7 @@ from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
-DEADLINE_S = 30  # a worker's start is most of a second of CPU, and the machine may be busy
+DEADLINE_S = 60  # a worker's start is most of a second of CPU, and the machine may be busy
 
 BODY = """\
 import os, signal, socket
