@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         DiscoveryNamespaceInUse,
         DiscoveryNamespaceNotFound,
         DiscoveryWorkerNotFound,
+        JobCancelled,
+        JobFailed,
         KeptOnWorker,
         MessageTooLarge,
         NoRoom,
@@ -74,6 +76,8 @@ __all__ = [
     "Fanout",
     "FanoutConsumer",
     "FidelityWarning",
+    "JobCancelled",
+    "JobFailed",
     "KeptOnWorker",
     "LoadBalancerContext",
     "LoadBalancerContextView",
@@ -120,7 +124,8 @@ _MODULES = {
     "errors": (
         "CallFailed CallRejected CannotLoad CannotShip DiscoveryBlockExhausted DiscoveryCapacityExhausted "
         "DiscoveryNamespaceContended DiscoveryNamespaceInUse DiscoveryNamespaceNotFound DiscoveryWorkerNotFound "
-        "KeptOnWorker MessageTooLarge NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
+        "JobCancelled JobFailed KeptOnWorker MessageTooLarge "
+        "NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
         "RpcError StartFailed StaysInKernel WoolError WorkerDied WorkerRefused"
     ),
     "notebook.dashboard": "dashboard",
@@ -155,3 +160,7 @@ def unload_ipython_extension(shell: "InteractiveShell") -> None:
     from wool_jupyter.notebook import extension
 
     extension.unload(shell)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "wool-jupyter-labextension"}]
