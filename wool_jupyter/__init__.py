@@ -5,7 +5,10 @@ Without a notebook: routines (`routine`) on the workers of a `WorkerPool`. A nam
 
 import logging
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
+
+from wool_jupyter import pool as _pool
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -48,9 +51,24 @@ if TYPE_CHECKING:
         WorkerDied,
         WorkerRefused,
     )
+    from wool_jupyter.notebook.pool import Pool
     from wool_jupyter.pool.worker_pool import WorkerPool
     from wool_jupyter.records import ChannelOptions, DiscoveryEvent, WorkerMetadata
     from wool_jupyter.wire.shipping import FidelityWarning
+
+
+class _CallablePackage(ModuleType):
+    """`wool_jupyter.pool` is a package, and a function besides: the import system sets the name to the package, whenever something
+    in there is imported."""
+
+    def __call__(self) -> "Pool":
+        """This kernel's pool. Nothing starts before the first call."""
+        from wool_jupyter.notebook.pool import pool
+
+        return pool()
+
+
+_pool.__class__ = _CallablePackage
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # a notebook would show it: who wants to read it says so
 

@@ -46,6 +46,10 @@ class Bridge:
         """As `enter`, for who does not wait: its failure is reported."""
         self._loop.call_soon_threadsafe(self._start_owned, coroutine, name, context=contextvars.Context())
 
+    def post(self, function: Callable[..., object], *args: Any) -> None:
+        """Has the loop call it, in an empty context."""
+        self._loop.call_soon_threadsafe(function, *args, context=contextvars.Context())
+
     def abandon(self, outcome: "Future[T]", unwanted: Callable[[T], Coroutine[Any, Any, object]]) -> None:
         """Cancels it; a result that is there already goes to `unwanted`."""
         if not outcome.cancel() and outcome.exception() is None:

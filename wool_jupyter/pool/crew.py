@@ -90,6 +90,11 @@ class Crew:
         return len(self._members) + self._starting
 
     @property
+    def most(self) -> int:
+        """Workers that there may be."""
+        return self._most
+
+    @property
     def starting(self) -> int:
         return self._starting
 

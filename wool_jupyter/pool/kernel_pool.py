@@ -4,7 +4,7 @@ run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from wool_jupyter.errors import (
     WorkerDied,
     WorkerRefused,
 )
+from wool_jupyter.pool.call_queue import CallQueue
 from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
@@ -37,6 +38,17 @@ class KernelPool:
         self.crew = crew
         self._tasks = OwnedTasks("pool")
         self._stopped = False
+        self.calls = CallQueue(self)
+
+    @property
+    def main_threads(self) -> int:
+        """That calls may have side by side, once as many workers run."""
+        return self.crew.most
+
+    @property
+    def waiting(self) -> int:
+        """Bodies in the line for one."""
+        return self.crew.slots.waiting
 
     @classmethod
     async def start(
@@ -70,14 +82,17 @@ class KernelPool:
             return cls(resources.pop_all(), proxy, crew)
         raise AssertionError  # for mypy: the stack swallows nothing
 
-    async def run(self, routine: str, body: bytes, *, only: UUID | None = None) -> "PoolCall":
+    async def run(self, routine: str, body: bytes | Callable[[], bytes], *, only: UUID | None = None) -> "PoolCall":
         """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
-        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone."""
+        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone. A function makes the
+        body when the turn has come; what it raises ends the call."""
         while True:
             if self._stopped:
                 raise NoWorkersAvailable("the pool was stopped")
             await self.crew.slots.take()
             try:
+                if not isinstance(body, bytes):
+                    body = body()
                 call = await self._proxy.dispatch(routine, body, only=only, begun=True)
             except NoWorkersAvailable:
                 self.crew.slots.add()  # its worker has just left, or does not answer any more
@@ -124,6 +139,7 @@ class KernelPool:
     async def stop(self) -> None:
         """Calls under way end with `WorkerDied`. Idempotent."""
         self._stopped = True
+        await self.calls.stop()
         await self._tasks.close()
         with suppress(
             DiscoveryNamespaceNotFound
@@ -145,6 +161,19 @@ class PoolCall:
     @property
     def ended(self) -> bool:
         return self._call.ended
+
+    def recall(self) -> None:
+        self._call.recall()
+
+    async def interrupt(self) -> None:
+        """A SIGINT, if the call has not ended. Returns once it is sent."""
+        if not (self._closed or self._call.ended):
+            await self._pool.crew.interrupt(self.worker.uid)
+
+    async def kill(self, why: str) -> None:
+        """Ends its worker, if the call has not ended."""
+        if not (self._closed or self._call.ended):
+            await self._pool.crew.kill(self.worker.uid, why)
 
     async def step(self, answer: bytes | None = None) -> bytes | None:
         """As `Call.step`; a `WorkerDied` says how it ended. A worker that fails at a call by a fault of its own is ended: whatever

@@ -8,6 +8,7 @@ import io
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
-from wool_jupyter.errors import CannotShip, PayloadTooLarge, in_words
+from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge, in_words
 from wool_jupyter.wire import buffers, culprits, frames, homes, pickling, rebuilding, shell_names, shipping, standins
 from wool_jupyter.wire.buffers import Parcel
 
@@ -31,7 +32,7 @@ class Request(msgspec.Struct, frozen=True):
     submodules: tuple[str, ...]
     places: tuple[str, ...]  # directories for large results, in order of preference; none: in the message
     proxy: bytes  # pickled: whom the routine asks in its turn
-    path: tuple[str, ...]  # where the caller finds its modules
+    path: tuple[str, ...] = ()  # where the caller finds its modules
 
 
 class Value(msgspec.Struct, frozen=True, tag="value"):
@@ -70,11 +71,72 @@ def pack_call(invocation: Invocation, *, places: tuple[str, ...], proxy: bytes) 
     """Writes large buffers into the first of `places` that has room. `CannotShip` names an argument that does not pickle;
     `PayloadTooLarge`, `NoRoom`."""
     shipment = _Shipment(invocation, in_band=not places)
+    path = tuple(map(os.path.abspath, sys.path))
+    return Packed(encode(_request(shipment, places, proxy=proxy, path=path)), shipment.described)
+
+
+def _request(
+    shipment: "_Shipment", places: tuple[str, ...], *, proxy: bytes = b"", path: tuple[str, ...] = ()
+) -> Request:
     parcel = _parcel(shipment.stream, shipment.buffers, places)
-    request = Request(
-        parcel, shipment.order, shipment.submodules(), places, proxy, tuple(map(os.path.abspath, sys.path))
-    )
-    return Packed(encode(request), shipment.described)
+    return Request(parcel, shipment.order, shipment.submodules(), places, proxy, path)
+
+
+class PackedCall(NamedTuple):
+    """Of a blocking call. `file` is to be removed when no worker needs it any more, and may be ""."""
+
+    body: bytes
+    file: str
+    keep: object
+
+
+def pack_blocking(invocation: Invocation, *, places: tuple[str, ...]) -> PackedCall:
+    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`)."""
+    shipment = _Shipment(invocation, in_band=False)
+    request = _request(shipment, places)
+    return PackedCall(encode(request), request.parcel.file, shipment.described)
+
+
+class PackedFunction:
+    """A function that is called many times, as it is now: with what it needs of the notebook, and without arguments."""
+
+    def __init__(self, function: Callable[..., Any], *, places: tuple[str, ...]) -> None:
+        shipment = _Shipment(Invocation(function, (), {}), in_band=False)
+        request = _request(shipment, places)
+        self.body = encode(request)
+        self._known = shipment.known_classes
+        self._shipped = frozenset(shipment.order)
+        self._places = places
+        self.keep = shipment.described
+        if request.parcel.file:
+            weakref.finalize(self, Path(request.parcel.file).unlink, missing_ok=True)
+
+    def pack_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> PackedCall | None:
+        """None if they need more of the notebook than the function does, and have to go with it. `CannotShip`, `NoRoom`."""
+        file, out_of_band = io.BytesIO(), buffers.OutOfBand()
+        pickler = pickling.NotebookPickler(file, out_of_band, known_classes=self._known)
+        try:
+            pickler.dump((args, kwargs))
+        except Exception as error:
+            raise CannotShip(_culprit(_named(args, kwargs))) from error
+        if pickler.whole_namespace or (pickler.names | pickler.text) & rebuilding.main_globals().keys() - (
+            self._shipped | _NOT_SHIPPED
+        ):
+            return None
+        parcel = _parcel(file.getbuffer(), out_of_band.buffers, self._places)
+        return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()))
+
+
+def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"argument {n}": value for n, value in enumerate(args, 1)} | dict(kwargs)
+
+
+def _culprit(parts: Mapping[str, Any]) -> str:
+    for name, value in parts.items():
+        if not pickling.NotebookPickler(io.BytesIO()).pickles(value):
+            found = culprits.find(value, name)
+            return f"{found} can't be shipped to a worker: {found.advice}"
+    return "the arguments can't be shipped to a worker together"
 
 
 class _Shipment:
@@ -116,6 +178,7 @@ class _Shipment:
         self.order = tuple(done)
         self.stream, self.buffers = self._file.getbuffer(), out_of_band.buffers
         self.described = list(self._pickler.described.values())
+        self.known_classes = frozenset(self._pickler.described)
 
     def _wanted(self) -> set[str]:
         pickler = self._pickler
@@ -140,17 +203,9 @@ class _Shipment:
         try:
             self._pickler.dump(call)
         except Exception as error:
-            raise CannotShip(self._culprit()) from error
-
-    def _culprit(self) -> str:
-        function, args, kwargs = self._invocation
-        parts = {f"argument {n}": value for n, value in enumerate(args, 1)} | dict(kwargs)
-        parts[getattr(function, "__qualname__", "the function")] = function
-        for name, value in parts.items():
-            if not pickling.NotebookPickler(io.BytesIO()).pickles(value):
-                found = culprits.find(value, name)
-                return f"{found} can't be shipped to a worker: {found.advice}"
-        return "the arguments can't be shipped to a worker together"
+            function, args, kwargs = self._invocation
+            name = getattr(function, "__qualname__", "the function")
+            raise CannotShip(_culprit(_named(args, kwargs) | {name: function})) from error
 
     def _without(self, failed: "_NameFailed") -> None:
         if failed.name in self._pickler.names:
@@ -179,8 +234,7 @@ def unpack_call(request: Request) -> Invocation:
     for module in request.submodules:
         with suppress(ImportError):  # reached through a package perhaps; who needs it, says so
             importlib.import_module(module)
-    stream, views = buffers.unpack(request.parcel)
-    unpickler = homes.Unpickler(stream, views)
+    unpickler = homes.Unpickler(*buffers.unpack(request.parcel))
     home = rebuilding.main_globals()
     for name in request.order:
         value = unpickler.load()
@@ -189,6 +243,12 @@ def unpack_call(request: Request) -> Invocation:
         else:
             home[name] = value
     return Invocation(*call)
+
+
+def unpack_arguments(data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Where the function has been unpacked just now. Raises whatever the user's objects raise."""
+    arguments: tuple[tuple[Any, ...], dict[str, Any]] = homes.Unpickler(*buffers.unpack(_decode_parcel(data))).load()
+    return arguments
 
 
 # ---- and back, and to and fro
@@ -256,3 +316,31 @@ def unpack_outcome(data: bytes) -> Any:
     if isinstance(outcome, Raised):
         raise shipping.load(outcome.error)
     return unpack_value(outcome.parcel)
+
+
+class Arrived:
+    """An outcome that nobody has asked for yet. Its file is gone already: what is mapped lives as long as this."""
+
+    def __init__(self, data: bytes) -> None:
+        outcome = decode_outcome(data)
+        self.raised = isinstance(outcome, Raised)
+        if isinstance(outcome, Raised):
+            self._error = outcome.error
+            return
+        self._stream, self._views = buffers.unpack(outcome.parcel)
+        if outcome.parcel.file:
+            Path(outcome.parcel.file).unlink(missing_ok=True)
+
+    def loaded(self) -> tuple[Any, BaseException | None]:
+        """Value and error. Once, on the thread of whoever asks: it runs a user's code. What can't be loaded is an error, too."""
+        if self.raised:
+            try:
+                return None, shipping.load(self._error)
+            except CannotLoad as error:
+                return None, error
+        try:
+            return homes.Unpickler(self._stream, self._views).load(), None
+        except Exception as error:  # noqa: BLE001 (a user's `__setstate__`)
+            failure = CannotLoad(f"the call has returned, and its result can't be loaded here: {in_words(error)}")
+            failure.__cause__ = error
+            return None, failure

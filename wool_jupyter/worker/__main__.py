@@ -21,7 +21,9 @@ from typing import Any
 from wool_jupyter import host
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
+from wool_jupyter.worker.batch_routine import batch_routine
 from wool_jupyter.worker.call_routine import call_routine
+from wool_jupyter.worker.cell.call_runner import CallRunner
 from wool_jupyter.worker.cell.routine import cell_routine
 from wool_jupyter.worker.cell.runner import CellRunner
 from wool_jupyter.worker.lanes import MainLane
@@ -35,7 +37,11 @@ _READY_FD = 3
 async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, directory: str, uid: str) -> None:
     """Until a client stops the worker, or the nursery ends this process."""
     runner.gate.watch(asyncio.get_running_loop())
-    handlers = {"cell": cell_routine(lane, runner), "call": call_routine(routines)}
+    handlers = {
+        "cell": cell_routine(lane, runner),
+        "batch": batch_routine(lane, CallRunner(runner, uid)),
+        "call": call_routine(routines),
+    }
     service = WorkerService(handlers, token=read_token(directory))
     address = f"unix:{layout.socket(Path(directory), uid)}"
     await service.start(address)

@@ -1,0 +1,113 @@
+"""`wool_jupyter.pool()`: the pool of this kernel, for code."""
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from IPython.core.getipython import get_ipython
+
+from wool_jupyter.notebook import jobs, magics
+from wool_jupyter.notebook.runtime import Runtime, runtime
+from wool_jupyter.notebook.submissions import Submissions
+from wool_jupyter.pool.call_queue import Item
+from wool_jupyter.pool.executor import Executor, Line
+from wool_jupyter.pool.kernel_pool import KernelPool
+from wool_jupyter.settings import PoolSettings
+
+if TYPE_CHECKING:
+    from wool_jupyter.pool.futures import Future
+    from wool_jupyter.pool.results import Results
+
+T = TypeVar("T")
+
+
+class Pool:
+    """Runs functions on the main threads of this kernel's workers; the first call starts the pool. What they print appears under the
+    cell that submitted them, and ■ cancels what the running cell has submitted."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._lock = threading.Lock()
+        self._line_of: tuple[KernelPool, Line] | None = None
+        self._cells: dict[tuple[object, KernelPool], Submissions] = {}
+        self._own = Executor(self._line, self._submissions)
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        """A `concurrent.futures.Future`, which can also be awaited. Its exception is a `WorkerDied` if the worker ends meanwhile."""
+        return self._own.submit(fn, *args, **kwargs)
+
+    def map(
+        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, retries: int = 0
+    ) -> "Results[T]":
+        """Results in the order of the arguments, which are taken as they are needed: they may have no end. `timeout`: seconds from
+        now until the last result. `retries`: how often a call whose worker ends under it is run again."""
+        return self._own.map_lazily(fn, iterables, timeout_s=timeout, retries=retries)
+
+    def executor(self, *, retries: int = 0) -> Executor:
+        """A `concurrent.futures.Executor`; ending it ends no worker."""
+        return Executor(self._line, self._submissions, retries=retries)
+
+    @property
+    def main_threads(self) -> int:
+        """How many calls may run side by side."""
+        return self._own.main_threads
+
+    def _line(self) -> Line:
+        return self._current()[1]
+
+    def _current(self) -> tuple[KernelPool, Line]:
+        found = self._line_of
+        if found is None or found[0] is not self._runtime.running:
+            with self._lock:
+                pool, _ = jobs.started_pool(self._runtime, _settings())
+                found = self._line_of
+                if found is None or found[0] is not pool:
+                    line = Line(pool.calls, self._runtime.bridge.post, main_threads=lambda: pool.main_threads)
+                    found = self._line_of = pool, line
+        return found
+
+    def _submissions(self) -> Submissions:
+        pool, _ = self._current()
+        shell = get_ipython()
+        key = _cell_of(shell), pool
+        with self._lock:
+            found = self._cells.get(key)
+            if found is None:
+                found = self._cells[key] = Submissions(
+                    self._runtime, shell, interrupt=self._interrupt, ended=partial(self._cells.pop, key)
+                )
+        return found
+
+    def _interrupt(self, submissions: Submissions) -> None:
+        found = self._line_of
+        if found is not None:
+
+            def meant(item: Item) -> bool:
+                return item.origin is submissions
+
+            found[1].interrupt(meant)
+
+
+def _cell_of(shell: Any) -> object:
+    """Of the caller's thread."""
+    get_parent = getattr(shell, "get_parent", None)
+    if get_parent is None:
+        return getattr(shell, "execution_count", None)
+    return get_parent().get("header", {}).get("msg_id")
+
+
+def _settings() -> PoolSettings:
+    shell = get_ipython()
+    return PoolSettings() if shell is None else magics.settings_in(shell)
+
+
+_pool: Pool | None = None
+
+
+def pool() -> Pool:
+    """This process's; made when it is first asked for."""
+    global _pool
+    if _pool is None:
+        _pool = Pool(runtime())
+    return _pool
