@@ -4,11 +4,10 @@ Without a notebook: routines (`routine`) on the workers of a `WorkerPool`. A nam
 """
 
 import logging
+import sys
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
-
-from wool_jupyter import pool as _pool
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -51,24 +50,9 @@ if TYPE_CHECKING:
         WorkerDied,
         WorkerRefused,
     )
-    from wool_jupyter.notebook.pool import Pool
     from wool_jupyter.pool.worker_pool import WorkerPool
     from wool_jupyter.records import ChannelOptions, DiscoveryEvent, WorkerMetadata
     from wool_jupyter.wire.shipping import FidelityWarning
-
-
-class _CallablePackage(ModuleType):
-    """`wool_jupyter.pool` is a package, and a function besides: the import system sets the name to the package, whenever something
-    in there is imported."""
-
-    def __call__(self) -> "Pool":
-        """This kernel's pool. Nothing starts before the first call."""
-        from wool_jupyter.notebook.pool import pool
-
-        return pool()
-
-
-_pool.__class__ = _CallablePackage
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # a notebook would show it: who wants to read it says so
 
@@ -155,7 +139,41 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "pool"})
+
+
+if TYPE_CHECKING:
+    from wool_jupyter.notebook.pool import Pool, pool  # noqa: F401
+
+
+class _CallablePackage(ModuleType):
+    """Of the package `wool_jupyter.pool`: a call gives this kernel's pool."""
+
+    def __call__(self) -> "Pool":
+        from wool_jupyter.notebook import threads
+
+        if "wool_jupyter.notebook.runtime" not in sys.modules:
+            threads.try_out()
+        from wool_jupyter.notebook.pool import pool
+
+        return pool()
+
+
+class _Root(ModuleType):
+    """The import system sets `pool` to the package, whenever something in there is imported: it stays one that can be called."""
+
+    @property
+    def pool(self) -> ModuleType:
+        package = import_module(f"{__name__}.pool")
+        package.__class__ = _CallablePackage
+        return package
+
+    @pool.setter
+    def pool(self, package: ModuleType) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Root
 
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:

@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 
 class Pool:
-    """Runs functions on the main threads of this kernel's workers; the first call starts the pool. What they print appears under the
-    cell that submitted them, and ■ cancels what the running cell has submitted."""
+    """Runs functions on the main threads of this kernel's workers. What they print appears under the cell that submitted them, and
+    ■ cancels what the running cell has submitted."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -33,8 +33,12 @@ class Pool:
         self._cells: dict[tuple[object, KernelPool], Submissions] = {}
         self._own = Executor(self._line, self._submissions)
 
+    def start(self) -> None:
+        """Idempotent; any call does it, too."""
+        self._current()
+
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
-        """A `concurrent.futures.Future`, which can also be awaited. Its exception is a `WorkerDied` if the worker ends meanwhile."""
+        """A `concurrent.futures.Future`, which can also be awaited. Its exception is `WorkerDied` if the worker ends meanwhile."""
         return self._own.submit(fn, *args, **kwargs)
 
     def map(
@@ -106,8 +110,9 @@ _pool: Pool | None = None
 
 
 def pool() -> Pool:
-    """This process's; made when it is first asked for."""
+    """This process's; started if need be, as for a cell. `StartFailed`."""
     global _pool
     if _pool is None:
         _pool = Pool(runtime())
+    _pool.start()
     return _pool
