@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.getipython import get_ipython
 
-from wool_jupyter.notebook import jobs, magics
+from wool_jupyter.notebook import jobs, magics, tracebacks
 from wool_jupyter.notebook.runtime import Runtime, runtime
 from wool_jupyter.notebook.submissions import Submissions
 from wool_jupyter.pool.call_queue import Item
@@ -67,9 +68,16 @@ class Pool:
                 pool, _ = jobs.started_pool(self._runtime, _settings())
                 found = self._line_of
                 if found is None or found[0] is not pool:
-                    line = Line(pool.calls, self._runtime.bridge.post, main_threads=lambda: pool.main_threads)
-                    found = self._line_of = pool, line
+                    found = self._line_of = pool, self._line_to(pool)
         return found
+
+    def _line_to(self, pool: KernelPool) -> Line:
+        return Line(
+            pool.calls,
+            self._runtime.bridge.post,
+            main_threads=lambda: pool.main_threads,
+            raising=_dressed if get_ipython() is not None else lambda _: None,
+        )
 
     def _submissions(self) -> Submissions:
         pool, _ = self._current()
@@ -99,6 +107,11 @@ def _cell_of(shell: Any) -> object:
     if get_parent is None:
         return getattr(shell, "execution_count", None)
     return get_parent().get("header", {}).get("msg_id")
+
+
+def _dressed(error: BaseException) -> None:
+    with suppress(AttributeError):  # a user's class that takes no attributes
+        tracebacks.show_users_frames(error)
 
 
 def _settings() -> PoolSettings:

@@ -51,7 +51,8 @@ class Submissions:
         self._state: tuple[ambient.Cursory, ambient.State] | None = None
         self._lock = threading.Lock()
         self._unfinished = 0
-        self._cell_runs = shell is not None
+        self._cell_runs = True  # without a shell, as long as the process
+        self._is_over = False
         self._watched = False
         if shell is not None:
             self._follow_cell(shell)
@@ -128,8 +129,9 @@ class Submissions:
 
     def _end_if_over(self) -> None:
         with self._lock:
-            if self._unfinished or self._cell_runs or self._resources is None:
+            if self._unfinished or self._cell_runs or self._is_over:
                 return
+            self._is_over = True
         self._ended()
         for worker, reader in self._readers.items():
             if worker in self._go_on:

@@ -34,6 +34,11 @@ def show_plainly(error: "WoolError") -> None:
     _set_renderer(error, _LastLine(error))
 
 
+def show_users_frames(error: BaseException) -> None:
+    """Wherever it is shown; its causes are shown whole."""
+    _set_renderer(error, _UserTraceback(error))
+
+
 def name_cell(shell: "InteractiveShell", filename: str, *, number: int) -> None:
     """Lines of `filename` are shown as those of `Cell In[number]`."""
     shell.compile._filename_map[filename] = number

@@ -205,7 +205,7 @@ class CallQueue:
             self._runs.discard(run)
             if not run.opened:
                 self._turns -= 1
-            run.fail(_stopped())  # it has none left, unless it was cancelled
+            run.fail(WorkerDied("The pool was stopped. This call may have run in part"))  # of a run that was cancelled
         if not self._stopped:
             self._serve()
 
@@ -351,7 +351,7 @@ class _Run:
             or (
                 ahead <= 2 * item.cost.known
                 and ahead < self._queue.share(ahead)
-                and self._ahead_s + item.cost.mean_s <= RUN_S
+                and (self._ahead_s + item.cost.mean_s <= RUN_S or (ahead == 1 and item.cost.mean_s <= RUN_S))
             )
         )
 
@@ -445,4 +445,4 @@ def _interrupted() -> CancelledError:
 
 
 def _stopped() -> WoolError:
-    return NoWorkersAvailable("the pool was stopped before this call had ended")
+    return NoWorkersAvailable("the pool was stopped before this call had begun")

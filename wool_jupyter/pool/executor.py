@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sized
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from wool_jupyter.errors import WoolError
 from wool_jupyter.pool.call_queue import CallQueue, Cost, Item, Origin
 from wool_jupyter.pool.futures import Callbacks, Future
 from wool_jupyter.pool.results import Results, SizedResults
@@ -23,8 +24,16 @@ T = TypeVar("T")
 class Line:
     """From threads to the queue of one pool."""
 
-    def __init__(self, queue: CallQueue, post: Callable[..., object], *, main_threads: Callable[[], int]) -> None:
-        """`post` has the loop call a function with arguments."""
+    def __init__(
+        self,
+        queue: CallQueue,
+        post: Callable[..., object],
+        *,
+        main_threads: Callable[[], int],
+        raising: Callable[[BaseException], object] = lambda _: None,
+    ) -> None:
+        """`post` has the loop call a function with arguments; `raising` as for a `Future`."""
+        self.raising = raising
         self._queue = queue
         self._post = post
         self.main_threads = main_threads
@@ -169,12 +178,15 @@ class Executor(concurrent.futures.Executor):
     def _item(
         self, line: Line, origin: Origin, pack: Callable[[], calls.PackedCall], *, cost: Cost, retries: int
     ) -> Item:
-        future: Future[Any] = Future(line.callbacks)
+        future: Future[Any] = Future(line.callbacks, raising=line.raising)
         item = Item(future, origin, origin.ambient(), cost, retries, self._settled)
         future.cancelled_hook = line.cancelled
         try:
             packed = pack()
         except Exception as error:  # noqa: BLE001 (of a user's objects)
+            if isinstance(error, WoolError):  # its words say it; how it was found out tells a user nothing
+                error.__cause__, error.__suppress_context__ = None, True
+                error.__traceback__ = None
             future.fail(error)
             return item
         item.call, item.file, future.keep = packed

@@ -49,9 +49,11 @@ class Future(concurrent.futures.Future[T]):
     """`result` and `exception` load what has come, the first time that they are called. Cancelling one that waits for its turn
     takes it out of the line; one that has been sent to a worker can't be cancelled."""
 
-    def __init__(self, callbacks: Callbacks) -> None:
+    def __init__(self, callbacks: Callbacks, *, raising: Callable[[BaseException], object] = lambda _: None) -> None:
+        """`raising` is told of an error that the thread which asks will have from `result`."""
         super().__init__()
         self._callbacks = callbacks
+        self._raising = raising
         self._settler: int | None = None  # thread
         self.keep: object = None  # what the outcome may refer to
         self._loading = threading.Lock()
@@ -96,6 +98,7 @@ class Future(concurrent.futures.Future[T]):
         if error is None:
             value: T = self._value
             return value
+        self._raising(error)
         try:
             raise error.with_traceback(self._traceback)
         finally:

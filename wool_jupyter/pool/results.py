@@ -48,6 +48,7 @@ class Results(Iterator[T], Generic[T]):
 
     def _fill(self) -> None:
         """In bulk, when half of it is gone."""
+        __tracebackhide__ = True
         ahead = self._ahead()
         if self._rows is None or 2 * len(self._futures) > ahead:
             return

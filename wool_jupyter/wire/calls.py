@@ -268,6 +268,8 @@ def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection
 
 
 def _parcel(stream: memoryview, out_of_band: list[memoryview], places: tuple[str, ...]) -> Parcel:
+    if not out_of_band and stream.nbytes < buffers.THRESHOLD_BYTES:
+        return Parcel(bytes(stream))  # most of them, without a name for a file
     if places:
         return buffers.pack(stream, out_of_band, places=places, name=uuid4().hex)
     if stream.nbytes > _IN_A_MESSAGE_BYTES:

@@ -70,18 +70,18 @@ class CallRunner:
         output = self._output_for(opening)
         spool = output.spool
         spool.emit = listener.shown
-        with self._cells.calls(spool, opening.places):
-            while (item := parts.take()) is not None:
-                began = time.perf_counter()
-                output.ledger.begins(item.number)
-                self._cells.gate.open()
-                try:
-                    outcome = contextvars.Context().run(self._outcome, opening, parts, item, spool)
-                finally:
-                    self._cells.gate.close()
-                self._cells.capture.flush()
-                done = batches.Done(item.number, outcome, time.perf_counter() - began)
-                listener.done(done, spool.lengths(), goes_on=spool.has_threads() or host.has_children())
+        self._cells.begin_calls(spool, opening.places)
+        while (item := parts.take()) is not None:
+            began = time.perf_counter()
+            output.ledger.begins(item.number)
+            self._cells.gate.open()
+            try:
+                outcome = contextvars.Context().run(self._outcome, opening, parts, item, spool)
+            finally:
+                self._cells.gate.close()
+            self._cells.capture.flush()
+            done = batches.Done(item.number, outcome, time.perf_counter() - began)
+            listener.done(done, spool.lengths(), goes_on=spool.has_threads() or host.has_children())
 
     def _output_for(self, opening: batches.Opening) -> "_Output":
         directory = batches.text_directory(opening.directory, self._uid)

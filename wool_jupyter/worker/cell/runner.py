@@ -6,8 +6,7 @@ import pickle
 import queue
 import sys
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from IPython.core.error import StdinNotImplementedError
@@ -30,7 +29,7 @@ class CellRunner:
         self.gate = Gate(self._interrupted)
         self.capture = Capture()
         self._shell: ZMQInteractiveShell = make_shell(self.gate, show=self._show, clear=self._clear, ask=self._ask)
-        self.modules = LocalModules()
+        self._modules = LocalModules()
         self._answers: queue.SimpleQueue[cells.Answer] = queue.SimpleQueue()
         self._places: tuple[str, ...] = ()
         self._is_cell = False  # that has the main thread
@@ -105,7 +104,7 @@ class CellRunner:
     def _arrive(self, request: cells.CellRequest) -> changes.Arrival:
         before = self._ambient if self._ambient is not None else ambient.here()
         ambient.follow(request.ambient, before, libraries=False)
-        self.modules.cell_begins()
+        self._modules.cell_begins()
         with pickling.unhindered():
             arrival = changes.Arrival(request.names)
         ambient.follow(request.ambient, before, process=False)
@@ -121,7 +120,7 @@ class CellRunner:
         before: dict[str, Any],
         end: CellEnd,
     ) -> cells.Outcome:
-        self.modules.cell_ended()
+        self._modules.cell_ended()
         reply = outcome.pack(
             arrival,
             self._shell.user_ns,
@@ -151,18 +150,12 @@ class CellRunner:
             bundle=bundle,
         )
 
-    @contextmanager
-    def calls(self, spool: Spool, places: tuple[str, ...]) -> Iterator[None]:
-        """For calls that have the main thread: what they show goes there."""
+    def begin_calls(self, spool: Spool, places: tuple[str, ...]) -> None:
+        """They have the main thread, and what they show goes there."""
         self._places = places
         self.capture.begin(spool)
-        self.modules.cell_begins()
+        self._modules.cell_begins()
         self._shell.asks()
-        try:
-            yield
-        finally:
-            self._shell.forget()
-            self.modules.cell_ended()
 
     # What the shell shows, from whichever thread: it belongs to that thread's cell.
 
