@@ -29,7 +29,7 @@ EXIT_REPORT_S = 2.0  # a broken connection is explained by an exit within this, 
 RUN_S = 0.1  # of calls that a worker has ahead of it: hides a round trip, and is what a cell may have to wait
 RECALL_S = 0.4  # after which calls that wait behind a longer one are taken back, for whoever is free
 CALLS_AHEAD_MAX = 2000  # that a `map` asks for before somebody wants their results
-BEGINNINGS_MAX = 3  # of a call whose worker ends each time before it has begun
+BEGINNINGS_MAX = 10  # of a call whose worker ends each time before it has begun
 
 CLAIM_PATIENCE_S = 5.0  # for a namespace that is being swept or staged; each takes milliseconds
 CLAIM_ATTEMPTS = 8  # one does, unless somebody replaces the namespace's directory all the time

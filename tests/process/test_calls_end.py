@@ -140,8 +140,9 @@ def test_a_worker_that_dies_takes_one_call_with_it_and_not_those_behind(folder):
 def test_a_call_is_run_again_only_if_that_was_asked_for(tmp_path):
     with pool_of(1) as bench:
         with bench.executor() as executor:
+            future = executor.submit(call_bodies.dies_once, tmp_path / "a")
             with pytest.raises(WorkerDied, match=r"was killed.*had begun, and may have run in part"):
-                executor.submit(call_bodies.dies_once, tmp_path / "a").result()
+                future.result(timeout=60)
         with bench.executor(retries=1) as executor:
             assert executor.submit(call_bodies.dies_once, tmp_path / "b").result(timeout=60) > 0
             with pytest.raises(WorkerDied, match="exited with code 7"):
@@ -181,6 +182,10 @@ def begin_cell(bench, tmp_path, name, source):
     return bench.bridge.enter(whole())
 
 
+def stands_in_line(bench, turns):
+    wait_until(lambda: bench.on_loop(lambda: bench.pool.line.waiting) == turns)
+
+
 def test_cells_and_calls_have_their_turns_as_they_came(tmp_path):
     order = tmp_path / "order"
     with pool_of(1) as bench, bench.executor() as executor:
@@ -192,7 +197,7 @@ def test_cells_and_calls_have_their_turns_as_they_came(tmp_path):
             else:
                 source = f"with open({str(order)!r}, 'a') as file: file.write('{name} ')"
                 asked.append(begin_cell(bench, tmp_path, name, source))
-            wait_until(lambda: bench.on_loop(lambda: bench.pool.waiting) >= 1)
+            stands_in_line(bench, len(asked))
         let_go(tmp_path)
         wait([held, *asked], timeout=60)
         assert order.read_text().split() == ["call-1", "cell-2", "call-3", "cell-4", "call-5"]
@@ -317,5 +322,10 @@ def test_what_calls_print_comes_in_order_and_before_their_results(tmp_path):
             assert f"call {number} end" in "".join(bench.submitter.text.values())
         text = "".join(bench.submitter.text.values())
         for n in range(12):
-            lines = [*(f"call {n} line {line}" for line in range(3)), f"call {n} raw", f"call {n} child", f"call {n} end"]
+            lines = [
+                *(f"call {n} line {line}" for line in range(3)),
+                f"call {n} raw",
+                f"call {n} child",
+                f"call {n} end",
+            ]
             assert "\n".join(lines) in text

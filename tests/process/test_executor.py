@@ -235,7 +235,7 @@ def test_a_future_can_be_awaited_and_its_waiter_cancelled(executor, gates):
 def test_what_can_not_be_shipped_is_the_futures_error(executor):
     with Path(os.devnull).open() as file:
         future = executor.submit(abs, file)
-        with pytest.raises(CannotShip, match="`argument 1`.*TextIOWrapper.*can't be shipped"):
+        with pytest.raises(CannotShip, match=r"`argument 1`.*TextIOWrapper.*can't be shipped"):
             future.result()
         results = executor.map(operator.truth, [1, file, 0])
         assert next(results) is True

@@ -24,8 +24,8 @@ def leaves_mark(folder, number, seconds=0.0):
 def marks_of(folder):
     """How often each call has begun."""
     begun = {}
-    for name in os.listdir(folder):
-        number = int(name.partition(".")[0])
+    for mark in Path(folder).iterdir():
+        number = int(mark.name.partition(".")[0])
         begun[number] = begun.get(number, 0) + 1
     return begun
 

@@ -68,13 +68,22 @@ class Submitter:
             reader.close()
 
 
+class _Executor(Executor):
+    """A test that fails does not wait for what it holds."""
+
+    def __exit__(self, kind, error, trace):
+        if error is not None:
+            self.interrupt()
+        return super().__exit__(kind, error, trace)
+
+
 class Bench:
     def __init__(self, pool, bridge, submitter):
         self.pool, self.bridge, self.submitter = pool, bridge, submitter
         self.line = Line(pool.calls, bridge.post, main_threads=lambda: pool.main_threads)
 
     def executor(self, **options):
-        return Executor(lambda: self.line, lambda: self.submitter, **options)
+        return _Executor(lambda: self.line, lambda: self.submitter, **options)
 
     def on_loop(self, function, *args):
         async def asked():

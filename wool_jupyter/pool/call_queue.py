@@ -4,7 +4,7 @@ put ─▶ queue ─▶ run (holds a slot) ─ batches ─▶ a worker's main th
 futures ◀───────┘ ◀─ reports ─┘
 
 A run is fed as long as nobody else waits in the line for a main thread; else it ends with what it has been sent, and the
-calls that are left take their turn. So few of them stand in the line, however many there are.
+calls that are left take their turn. So few turns stand in the line, however many calls there are.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from wool_jupyter.wire import batches, calls
 
 if TYPE_CHECKING:
     from wool_jupyter.pool.futures import Future
+    from wool_jupyter.pool.slots import Slots
 
 _AT_ONCE = 1000  # calls of one batch
 
@@ -91,6 +92,7 @@ class Item:
     file: str = ""  # with its large data
     beginnings: int = 0
     number: int = 0
+    section: int = 0
 
     def end(self) -> None:
         if self.file:
@@ -127,8 +129,8 @@ class Threads(Protocol):
     @property
     def main_threads(self) -> int: ...
     @property
-    def waiting(self) -> int: ...
-    async def run(self, routine: str, body: Callable[[], bytes]) -> Running: ...
+    def line(self) -> "Slots": ...
+    async def run(self, routine: str, body: Callable[[], bytes], *, who: object) -> Running: ...
 
 
 class CallQueue:
@@ -143,12 +145,21 @@ class CallQueue:
         self._tasks = OwnedTasks("calls")
         self._stopped = False
         self._pruning = False
+        self._section = (
+            0  # of the calls that come now: a new one begins behind others in the line, with turns of its own
+        )
 
     def put(self, items: Iterable[Item]) -> None:
         if self._stopped:
             for item in items:
                 item.fail(_stopped())
             return
+        items, line = list(items), self._threads.line
+        if line.waits_beside(self) and not line.is_last(self):
+            self._section += 1
+            self._turn(min(len(items), self._threads.main_threads))
+        for item in items:
+            item.section = self._section
         self._waiting.extend(items)
         self._serve()
 
@@ -187,12 +198,14 @@ class CallQueue:
 
     def _serve(self) -> None:
         """One turn for each call, but no more than there are main threads."""
-        for _ in range(min(len(self._waiting), self._threads.main_threads) - self._turns):
-            self._turns += 1
-            self._tasks.start(self._run(), "run")
+        self._turn(min(len(self._waiting), self._threads.main_threads) - self._turns)
 
-    async def _run(self) -> None:
-        run = _Run(self)
+    def _turn(self, count: int) -> None:
+        for _ in range(count):
+            self._turns += 1
+            self._tasks.start(self._run(_Run(self, self._section)), "run")
+
+    async def _run(self, run: "_Run") -> None:
         try:
             await run.serve(self._threads)
         except _NothingLeft:
@@ -223,7 +236,7 @@ class CallQueue:
     @property
     def is_contended(self) -> bool:
         """Somebody else waits in the line."""
-        return self._threads.waiting > self._turns
+        return self._threads.line.waits_beside(self)
 
     def share(self, ahead: int) -> int:
         """Of the calls that there are, for one that has `ahead`."""
@@ -259,9 +272,11 @@ class _NothingLeft(Exception):
 class _Run:
     """Calls of one origin on one worker, from the turn that has come to the last outcome."""
 
-    def __init__(self, queue: CallQueue) -> None:
+    def __init__(self, queue: CallQueue, section: int) -> None:
         self._queue = queue
+        self._section = section
         self.opened = False
+        self._is_opening = True
         self._call: Running | None = None
         self._sent: deque[Item] = deque()
         self._ahead_s = 0.0  # of what was sent, if it takes what it took before
@@ -273,7 +288,7 @@ class _Run:
 
     async def serve(self, threads: Threads) -> None:
         try:
-            call = self._call = await threads.run("batch", self._open)
+            call = self._call = await threads.run("batch", self._open, who=self._queue)
             self._origin.ready(call.worker.uid)
             try:
                 await self._serve(call)
@@ -325,6 +340,7 @@ class _Run:
             raise _NothingLeft
         self._origin, self._ambient = first.origin, first.ambient
         batch = self._batch(first)
+        self._is_opening = False
         return batches.encode(batches.Opening(self._origin.directory, self._origin.places, self._ambient, batch))
 
     def _batch(self, first: Item | None = None) -> batches.Batch:
@@ -356,8 +372,9 @@ class _Run:
         )
 
     def _may_follow(self, item: Item) -> bool:
-        same = item.origin is self._origin and item.ambient is self._ambient
-        return same and not self._ends and not self._queue.is_contended
+        if self._ends or item.origin is not self._origin or item.ambient is not self._ambient:
+            return False
+        return (self._is_opening and item.section <= self._section) or not self._queue.is_contended
 
     def _index_of(self, function: calls.PackedFunction | None, told: list[bytes]) -> int:
         if function is None:
@@ -422,7 +439,7 @@ class _Run:
             item.beginnings += item.number > begun
             if item.number > begun and item.beginnings < BEGINNINGS_MAX:
                 again.append(item)
-            elif item.number <= begun and item.retries:
+            elif item.retries:
                 item.retries -= 1
                 again.append(item)
             else:

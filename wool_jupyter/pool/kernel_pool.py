@@ -26,6 +26,7 @@ from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
 from wool_jupyter.pool.obituary import obituary
+from wool_jupyter.pool.slots import Slots
 from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
 
 
@@ -46,9 +47,9 @@ class KernelPool:
         return self.crew.most
 
     @property
-    def waiting(self) -> int:
-        """Bodies in the line for one."""
-        return self.crew.slots.waiting
+    def line(self) -> Slots:
+        """Of those that wait for one."""
+        return self.crew.slots
 
     @classmethod
     async def start(
@@ -82,14 +83,16 @@ class KernelPool:
             return cls(resources.pop_all(), proxy, crew)
         raise AssertionError  # for mypy: the stack swallows nothing
 
-    async def run(self, routine: str, body: bytes | Callable[[], bytes], *, only: UUID | None = None) -> "PoolCall":
+    async def run(
+        self, routine: str, body: bytes | Callable[[], bytes], *, only: UUID | None = None, who: object = None
+    ) -> "PoolCall":
         """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
         `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone. A function makes the
-        body when the turn has come; what it raises ends the call."""
+        body when the turn has come; what it raises ends the call. `who`: as for `Slots.take`."""
         while True:
             if self._stopped:
                 raise NoWorkersAvailable("the pool was stopped")
-            await self.crew.slots.take()
+            await self.crew.slots.take(who)
             try:
                 if not isinstance(body, bytes):
                     body = body()
