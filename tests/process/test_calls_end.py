@@ -46,17 +46,17 @@ def let_go(tmp_path):
 
 
 class Killer(threading.Thread):
-    """Of whichever worker is there, every now and then, until the block ends."""
+    """Of whichever worker is there, every now and then, until the block ends or enough have been killed."""
 
-    def __init__(self, bench, every_s):
+    def __init__(self, bench, every_s, *, most=4):
         super().__init__(daemon=True)
-        self._bench, self._every_s = bench, every_s
+        self._bench, self._every_s, self._most = bench, every_s, most
         self._enough = threading.Event()
         self._random = random.Random(1)
         self.killed = 0
 
     def run(self):
-        while not self._enough.wait(self._every_s):
+        while self.killed < self._most and not self._enough.wait(self._every_s):
             if workers := self._bench.workers():
                 with suppress(ProcessLookupError):
                     os.kill(self._random.choice(workers).pid, signal.SIGKILL)
@@ -111,7 +111,7 @@ def test_with_retries_a_storm_costs_no_call(folder):
 @pytest.mark.timeout(600)
 def test_a_long_storm(folder):
     with pool_of(4) as bench, bench.executor() as executor:
-        with Killer(bench, 0.15) as killer:
+        with Killer(bench, 0.15, most=1000) as killer:
             for base in range(0, 5000, 500):
                 futures = [executor.submit(call_bodies.leaves_mark, folder, base + n, 0.002) for n in range(500)]
                 assert wait(futures, timeout=240).not_done == set()
