@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         WorkerDied,
         WorkerRefused,
     )
+    from wool_jupyter.notebook.dashboard import dashboard
     from wool_jupyter.pool.worker_pool import WorkerPool
     from wool_jupyter.records import ChannelOptions, DiscoveryEvent, WorkerMetadata
     from wool_jupyter.wire.shipping import FidelityWarning
@@ -101,6 +102,7 @@ __all__ = [
     "WorkerProxy",
     "WorkerRefused",
     "afilter",
+    "dashboard",
     "routine",
 ]
 
@@ -123,6 +125,7 @@ _MODULES = {
         "KeptOnWorker MessageTooLarge NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
         "RpcError StartFailed StaysInKernel WoolError WorkerDied WorkerRefused"
     ),
+    "notebook.dashboard": "dashboard",
     "pool.worker_pool": "WorkerPool",
     "records": "ChannelOptions DiscoveryEvent WorkerMetadata",
     "wire.shipping": "FidelityWarning",

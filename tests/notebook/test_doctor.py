@@ -72,6 +72,7 @@ def test_report_of_a_pool_that_was_lost(fresh_kernel):
     (nursery,) = psutil.Process(fresh_kernel.pid).children()
     nursery.kill()
     wait_until(lambda: "no pool runs" in fresh_kernel.ok("%wool status").stdout)
+    wait_until(lambda: nursery.status() == psutil.STATUS_ZOMBIE)  # its socket closes first, on its way out
     report = sections(fresh_kernel.ok("%wool doctor").stdout)
     assert report["pool"]["state"] == "lost: its nursery has ended"
     assert report["pool"]["nursery"].endswith("has ended")

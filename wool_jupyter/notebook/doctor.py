@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from wool_jupyter import host
 from wool_jupyter.discovery import root as roots
 from wool_jupyter.discovery.claim import is_served
+from wool_jupyter.notebook.table import size
 
 if TYPE_CHECKING:
     from wool_jupyter.notebook.runtime import Runtime
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _PACKAGES = ("wool_jupyter", "ipython", "grpcio", "cloudpickle", "msgspec", "watchdog", "xxhash")
 _PACKAGES_IF_LOADED = {"ipykernel": "ipykernel", "numpy": "numpy", "pandas": "pandas", "torch": "torch"}
 _LEFTOVERS_MAX = 10
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +161,7 @@ def _size(directory: Path) -> int:
 
 
 def _bytes(count: int | None) -> str:
-    if count is None:
-        return "unknown"
-    size, unit = float(count), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.3g} {_UNITS[unit]}" if size < 1000 else f"{size:.0f} {_UNITS[unit]}"
+    return "unknown" if count is None else size(count)
 
 
 def _read(path: Path) -> str:

@@ -3,18 +3,36 @@
 import sys
 from typing import TYPE_CHECKING
 
+from wool_jupyter.notebook import completion
+from wool_jupyter.notebook.lab_comm import LabComm
 from wool_jupyter.notebook.magics import Wool
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
+_lab: LabComm | None = None
+
+
 def load(shell: "InteractiveShell") -> None:
-    shell.register_magics(Wool)
+    global _lab
+    if hasattr(shell, "notebook_is_elsewhere"):
+        return
+    wool = Wool(shell)
+    shell.register_magics(wool)
+    completion.install(shell, wool)
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None and _lab is None:
+        _lab = LabComm(kernel, wool)
 
 
 def unload(shell: "InteractiveShell") -> None:
     """Stops the pool, too. Idempotent."""
+    global _lab
+    if _lab is not None:
+        _lab.close()
+        _lab = None
+    completion.remove(shell)
     manager = shell.magics_manager
     for kind in ("cell", "line"):
         manager.magics[kind].pop("wool", None)

@@ -4,6 +4,7 @@ import keyword
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.error import UsageError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from wool_jupyter.notebook.runtime import Runtime
+    from wool_jupyter.pool.kernel_pool import KernelPool
 
 _DEFAULTS = PoolSettings()
 _MANY = 4  # workers per CPU are worth a word
@@ -98,7 +100,7 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import exchange, jobs
 
         route = exchange.Route(inputs, outputs)
-        return jobs.run_cell(self.shell, runtime, body=cell, settings=self._settings(), route=route)
+        return jobs.run_cell(self.shell, runtime, body=cell, settings=self.settings(), route=route)
 
     def _cell_options(self, line: str) -> Any:
         try:
@@ -112,8 +114,15 @@ class Wool(Magics):  # type: ignore[misc]
         "action",
         nargs="?",
         default="status",
-        choices=["start", "stop", "restart", "status", "logs", "doctor"],
+        choices=["status", "start", "scale", "stop", "restart", "interrupt", "logs", "dashboard", "doctor"],
         help="What to do with the pool; without one: status.",
+    )
+    @argument(
+        "what",
+        nargs="?",
+        metavar="N | WORKER",
+        help="Number of worker processes (with scale), or the worker (with restart and interrupt): the beginning of its name in "
+        "`%%wool status` will do.",
     )
     @argument(
         "-n",
@@ -125,73 +134,173 @@ class Wool(Magics):  # type: ignore[misc]
         help="Number of worker processes (with start and restart), or of lines (with logs).",
     )
     @line_magic("wool")
-    def wool_line(self, line: str) -> None:
-        """Start, stop, restart or look at this notebook's pool.
+    def wool_line(self, line: str) -> Any:
+        """Look at this notebook's pool and look after it.
 
+        `scale` makes it larger or smaller; busy workers end when their cells have. `restart` and `interrupt` take a worker, or all.
         `logs` shows what its processes wrote outside of cells, and crash reports; `doctor` what belongs into a bug report.
 
         Examples::
 
             %wool start -n 4
             %wool status
+            %wool dashboard
+            %wool scale 2
+            %wool restart 5f0c
             %wool logs -n 100
             %wool doctor
             %wool stop
         """
-        arguments = parse_argstring(self.wool_line, line)
-        if arguments.number is not None:
-            if arguments.action not in ("start", "restart", "logs"):
-                raise UsageError(f"%wool {arguments.action} takes no -n")
-            if arguments.number < 1:
-                what = "a log is shown by lines, at least one" if arguments.action == "logs" else _NO_POOL
-                raise UsageError(f"{what}, not {arguments.number}")
-            if arguments.action != "logs":
-                self.workers = arguments.number
+        arguments = parse_argstring(self.wool_line, line.partition("#")[0])
+        self._check(arguments)
         with _plainly():
-            if arguments.action == "logs":
-                self._logs(arguments.number)
-            else:
-                getattr(self, f"_{arguments.action}")()
+            match arguments.action:
+                case "start":
+                    self._start(arguments.number)
+                case "scale":
+                    self._scale(int(arguments.what))
+                case "restart" if arguments.what:
+                    self._restart_worker(arguments.what)
+                case "restart":
+                    self._restart(arguments.number)
+                case "interrupt":
+                    self._interrupt(arguments.what or "")
+                case "logs":
+                    self._logs(arguments.number)
+                case "dashboard":
+                    return self._dashboard()
+                case action:
+                    getattr(self, f"_{action}")()
+        return None
 
-    def _settings(self) -> PoolSettings:
+    @staticmethod
+    def _check(arguments: Any) -> None:
+        action, number, what = arguments.action, arguments.number, arguments.what
+        if number is not None:
+            if action not in ("start", "restart", "logs"):
+                hint = f"; `%wool scale {number}` changes the number of workers" if action == "scale" else ""
+                raise UsageError(f"%wool {action} takes no -n{hint}")
+            if number < 1:
+                needs = "a log is shown by lines, at least one" if action == "logs" else _NO_POOL
+                raise UsageError(f"{needs}, not {number}")
+        if action == "scale":
+            if what is None or not what.lstrip("-").isdecimal():
+                raise UsageError(
+                    f"%wool scale takes a number of workers, as in `%wool scale 4`, not {what or 'nothing'}"
+                )
+            if int(what) < 1:
+                raise UsageError(f"{_NO_POOL}, not {what}; `%wool stop` ends it")
+        elif what is not None and action not in ("restart", "interrupt"):
+            hint = f"; `%wool {action} -n {what}` would" if action in ("start", "logs") and what.isdecimal() else ""
+            raise UsageError(f"%wool {action} does not take `{what}`{hint}")
+        elif what is not None and number is not None:
+            raise UsageError(f"%wool restart takes a worker or -n, not both: it was given `{what}` and -n {number}")
+
+    @classmethod
+    def words(cls) -> list[str]:
+        """What `%wool` understands."""
+        return [str(word) for action in cls.wool_line.parser._actions for word in action.choices or ()]
+
+    @classmethod
+    def options_of_a_cell(cls) -> list[str]:
+        return sorted(str(option) for option in cls.wool.parser._option_string_actions)
+
+    def settings(self) -> PoolSettings:
         return PoolSettings(
             workers=self.workers, result_budget_bytes=self.result_budget_bytes, start_timeout_s=self.start_timeout_s
         )
 
-    def _start(self) -> None:
+    def _start(self, number: int | None) -> None:
         runtime = _runtime()
         from wool_jupyter.notebook import jobs
 
-        pool, just_now = jobs.started_pool(runtime, self._settings())
-        if pool.crew.size > _MANY * host.usable_cpus():
-            print(f"wool: {pool.crew.size} worker processes share {host.usable_cpus()} CPUs")
+        settings = self.settings() if number is None else replace(self.settings(), workers=number)
+        pool, just_now = jobs.started_pool(runtime, settings)
+        wanted = settings.workers
         if just_now:
-            return
-        if self.workers is not None and self.workers > pool.crew.size:
-            runtime.bridge.enter(pool.crew.grow(self.workers)).result()
+            self._keep(number)
+        elif wanted is not None and wanted > pool.crew.size:
+            runtime.bridge.enter(pool.crew.grow(wanted)).result()
+            self._keep(number)
             print(f"wool: the pool grows to {pool.crew.size} worker processes")
         else:
-            print(f"wool: a pool of {pool.crew.size} runs already; `%wool restart -n N` makes it smaller")
+            hint = "" if wanted is None or wanted == pool.crew.size else f"; `%wool scale {wanted}` makes it smaller"
+            print(f"wool: a pool of {pool.crew.size} runs already{hint}")
+        self._say_if_many(pool.crew.size)
+
+    def _keep(self, number: int | None) -> None:
+        """A number that has been heeded is that of the pools to come, too."""
+        if number is not None:
+            self.workers = number
+
+    @staticmethod
+    def _say_if_many(workers: int) -> None:
+        if workers > _MANY * host.usable_cpus():
+            print(f"wool: {workers} worker processes share {host.usable_cpus()} CPUs")
+
+    def _scale(self, number: int) -> None:
+        runtime = _runtime_if_loaded()
+        pool = None if runtime is None else runtime.running
+        if runtime is None or pool is None:
+            self._start(number)
+            return
+        before = pool.crew.size
+        runtime.bridge.enter(pool.crew.scale(number)).result()
+        self._keep(number)
+        from wool_jupyter.notebook import feed
+
+        pinned = sum(bool(worker.keeps) for worker in feed.door().glance().workers)
+        if pinned > number:
+            print(f"wool: the pool shrinks to {pinned} worker processes: each of them keeps values of this notebook")
+        elif number == before:
+            print(f"wool: the pool has {number} already")
+        else:
+            print(
+                f"wool: the pool {'grows' if number > before else 'shrinks'} to {number} worker process{'es' * (number > 1)}"
+            )
+        self._say_if_many(number)
 
     def _stop(self) -> None:
         runtime = _runtime_if_loaded()
         print("wool: stopped the pool" if runtime is not None and runtime.stop() else "wool: no pool runs")
 
-    def _restart(self) -> None:
+    def _restart(self, number: int | None) -> None:
         if (runtime := _runtime_if_loaded()) is not None:
             runtime.stop()
-        self._start()
+        self._start(number)
 
-    def _status(self) -> None:
+    def _restart_worker(self, prefix: str) -> None:
+        runtime, pool = self._running()
+        from wool_jupyter.notebook import by_hand
+
+        worker = runtime.bridge.enter(by_hand.restart(pool, prefix)).result()
+        lost = f"; {worker.keeps} values that lived there are gone" if worker.keeps else ""
+        print(f"wool: ended worker {worker.uid[: by_hand.SHORT]}, and another takes its place{lost}")
+
+    def _interrupt(self, prefix: str) -> None:
+        runtime, pool = self._running()
+        from wool_jupyter.notebook import by_hand
+
+        workers = runtime.bridge.enter(by_hand.interrupt(pool, prefix)).result()
+        names = ", ".join(worker.uid[: by_hand.SHORT] for worker in workers)
+        print(f"wool: interrupted {names}" if names else "wool: no worker runs anything")
+
+    def _running(self) -> "tuple[Runtime, KernelPool]":
         runtime = _runtime_if_loaded()
         pool = None if runtime is None else runtime.running
         if runtime is None or pool is None:
-            print("wool: no pool runs; the next %%wool cell starts one")
-            return
-        for worker in runtime.workers():
-            print(f"worker {worker.uid.hex[:8]}  {worker}")
-        if pool.crew.starting:
-            print(f"{pool.crew.starting} more on the way")
+            raise UsageError("no pool runs; the next %%wool cell starts one")
+        return runtime, pool
+
+    def _status(self) -> None:
+        from wool_jupyter.notebook import feed, table
+
+        print(table.as_text(feed.door().take()))
+
+    def _dashboard(self) -> Any:
+        from wool_jupyter.notebook import dashboard
+
+        return dashboard.dashboard()
 
     def _logs(self, lines: int | None) -> None:
         from wool_jupyter.notebook import logs

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.errors import CallFailed, NoWorkersAvailable, WoolError, WorkerDied
+from wool_jupyter.pool import events
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import BEGINNINGS_MAX, INTERRUPT_GRACE_S, RECALL_S, RUN_S, SIGNAL_S
 from wool_jupyter.wire import batches, calls
@@ -84,6 +85,7 @@ class Item:
     future: "Future[Any]"
     origin: Origin
     ambient: dict[str, bytes]
+    label: str  # shown of it
     cost: Cost
     retries: int
     settled: "Callable[[Item], object]"  # called once, when its future is done
@@ -130,7 +132,7 @@ class Threads(Protocol):
     def main_threads(self) -> int: ...
     @property
     def line(self) -> "Slots": ...
-    async def run(self, routine: str, body: Callable[[], bytes], *, who: object) -> Running: ...
+    async def run(self, routine: str, body: Callable[[], bytes], *, about: events.About, who: object) -> Running: ...
 
 
 class CallQueue:
@@ -275,6 +277,7 @@ class _Run:
     def __init__(self, queue: CallQueue, section: int) -> None:
         self._queue = queue
         self._section = section
+        self._about = events.About("call", "calls")
         self.opened = False
         self._is_opening = True
         self._call: Running | None = None
@@ -288,7 +291,7 @@ class _Run:
 
     async def serve(self, threads: Threads) -> None:
         try:
-            call = self._call = await threads.run("batch", self._open, who=self._queue)
+            call = self._call = await threads.run("batch", self._open, about=self._about, who=self._queue)
             self._origin.ready(call.worker.uid)
             try:
                 await self._serve(call)
@@ -339,7 +342,9 @@ class _Run:
         if first is None:
             raise _NothingLeft
         self._origin, self._ambient = first.origin, first.ambient
+        self._about.label = first.label
         batch = self._batch(first)
+        self._about.bytes_in = sum(len(item.call) for item in self._sent)
         self._is_opening = False
         return batches.encode(batches.Opening(self._origin.directory, self._origin.places, self._ambient, batch))
 

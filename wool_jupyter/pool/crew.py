@@ -22,10 +22,10 @@ from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import NoWorkersAvailable, RpcError, StartFailed
 from wool_jupyter.nursery.client import Nursery
-from wool_jupyter.pool import supervisor
+from wool_jupyter.pool import events, supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
-from wool_jupyter.pool.obituary import has_crashed, obituary
+from wool_jupyter.pool.obituary import has_crashed, how_it_ended, obituary
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
 from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
@@ -53,9 +53,11 @@ class Crew:
         environment: Mapping[str, str],
         version: str,
         tags: frozenset[str] = frozenset(),
+        pinned: Callable[[UUID], bool] = lambda _: False,
+        tell: events.Tell = events.to_nobody,
     ) -> None:
         """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
-        announced, before its main thread counts as free."""
+        announced, before its main thread counts as free. `pinned`: whether a smaller crew must not let a worker go."""
         self._home = home
         self._nursery = nursery
         self._proxy = proxy
@@ -69,9 +71,12 @@ class Crew:
         self._environment = dict(environment)
         self._version = version
         self._tags = tags
+        self._pinned = pinned
+        self._tell = tell
         self._members: dict[UUID, Member] = {}
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
+        self._starts: list[asyncio.Task[None]] = []  # of those that `supervise` has asked for, the latest last
         self._looking = 0
         self._in_doubt = False
         self._tasks = OwnedTasks("crew")
@@ -86,8 +91,12 @@ class Crew:
 
     @property
     def size(self) -> int:
-        """Workers, with those that are starting."""
-        return len(self._members) + self._starting
+        """Workers that stay, with those that are starting."""
+        return self._staying + self._starting
+
+    @property
+    def _staying(self) -> int:
+        return sum(not member.drains for member in self._members.values())
 
     @property
     def most(self) -> int:
@@ -113,7 +122,8 @@ class Crew:
     async def start_all(self, workers: int) -> None:
         """Returns when they all serve; from then on there are as many. An ExceptionGroup has what their starts raised."""
         self._starting += workers
-        self._keep = self._most = max(self._most, workers)
+        self._keep = max(self._most, workers)
+        self._allow(self._keep)
         starts = [self._tasks.start(self._started(), "start of a worker", awaited=True) for _ in range(workers)]
         try:
             outcomes = await asyncio.gather(*starts, return_exceptions=True)
@@ -127,10 +137,85 @@ class Crew:
 
     async def grow(self, workers: int) -> None:
         """To that many; a larger crew stays as it is. Does not wait for those that it starts."""
-        self._most = max(self._most, workers)
+        self._allow(max(self._most, workers))
         self._keep = max(self._keep, workers)
         self._in_doubt = False
         self.supervise()
+
+    async def scale(self, workers: int) -> None:
+        """To exactly that many, without waiting for them. Starts that are not needed are given up, idle workers are let go at once
+        and busy ones when their calls are over; a pinned one stays."""
+        self._allow(workers)
+        self._keep = workers
+        self._in_doubt = False
+        surplus = max(0, self.size - workers)
+        given_up = self._starts[max(0, len(self._starts) - surplus) :]
+        if given_up:
+            await asyncio.sleep(0)  # a task that is cancelled before it has begun never comes to its `finally`
+            for start in given_up:
+                start.cancel()
+            await asyncio.wait(given_up)
+        for member in sorted(self._members.values(), key=lambda member: member.last_used, reverse=True):
+            if member.drains and not member.leaves and self.size < workers:
+                self._stays(member)
+        self.supervise()
+
+    def _allow(self, most: int) -> None:
+        self._most = most
+        self._tell(events.MostChanged(most))
+
+    def _let_surplus_go(self) -> None:
+        if self._staying <= self._most:
+            return
+        present = [
+            supervisor.Candidate(uid, self._is_busy(member), self._pinned(uid), member.last_used, member.started)
+            for uid, member in self._members.items()
+            if not member.drains
+        ]
+        for uid in supervisor.workers_to_part(present, self._most):
+            member = self._members[uid]
+            is_busy = self._is_busy(member)
+            member.drains = True
+            self._tell(events.Drains(uid, drains=True))
+            self._proxy.evict(uid)
+            if not is_busy:
+                if member.care is None:
+                    self.slots.remove()
+                self._lets_go(member)
+
+    def _is_busy(self, member: Member) -> bool:
+        """Also with a call that is on its way there and holds the slot."""
+        if member.calls > 0 or member.care is not None:
+            return member.calls > 0
+        found = self._proxy.workers.workers.get(member.metadata.uid)
+        return found is not None and found.connection.load > 0
+
+    def _is_free_while_draining(self, member: Member) -> None:
+        if self._pinned(member.metadata.uid) or self._staying < self._most:
+            self._stays(member)
+        else:
+            self._lets_go(member)
+
+    def _stays(self, member: Member) -> None:
+        """After all."""
+        member.drains = False
+        self._tell(events.Drains(member.metadata.uid, drains=False))
+        self._proxy.readmit(member.metadata.uid)
+        if member.calls == 0 and member.care is None:
+            self.slots.add()
+
+    def _lets_go(self, member: Member) -> None:
+        member.leaves = True
+        member.ended_by_us = member.ended_by_us or "as the pool became smaller"
+        self._tasks.start(self._let_go(member), f"farewell to {member.metadata.uid}")
+
+    async def _let_go(self, member: Member) -> None:
+        """Calls of other processes go on to their end, too."""
+        await self._announce_end(member.metadata)
+        with suppress(RpcError), closing(WorkerConnection(member.metadata)) as connection:
+            await connection.stop(-1)
+            await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
+        await self.end(member.metadata.uid)
 
     @contextmanager
     def wanted(self) -> Iterator[None]:
@@ -147,12 +232,14 @@ class Crew:
         if self.slots.closed:
             return
         if self.lost:
+            self._tell(events.Lost(_LOST))
             self.slots.fail(StartFailed(_LOST))
             return
+        self._let_surplus_go()
         standing = supervisor.Standing(
             keep=self._keep,
             most=self._most,
-            present=len(self._members),
+            present=self._staying,
             starting=self._starting,
             free=self.slots.free,
             waiting=self.slots.waiting + self._looking,
@@ -160,7 +247,9 @@ class Crew:
         )
         for _ in range(supervisor.workers_to_start(standing)):
             self._starting += 1
-            self._tasks.start(self._start(), "start of a worker")
+            start = self._tasks.start(self._start(), "start of a worker")
+            self._starts.append(start)
+            start.add_done_callback(self._starts.remove)
 
     async def _start(self) -> None:
         failure: Exception | None = None
@@ -179,6 +268,14 @@ class Crew:
 
     async def _started(self) -> None:
         uid = uuid4()
+        self._tell(events.Starting(uid))
+        try:
+            await self._serves(uid)
+        except BaseException as error:
+            self._tell(events.NotStarted(uid, str(error)))
+            raise
+
+    async def _serves(self, uid: UUID) -> None:
         # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
         command = [
             sys.executable,
@@ -213,14 +310,21 @@ class Crew:
     async def _watch(self, member: Member) -> None:
         await asyncio.wait({member.child.exited})
         uid = member.metadata.uid
-        if member.calls == 0 and member.care is None:
+        if member.calls == 0 and member.care is None and not member.drains:
             self.slots.remove()
         del self._members[uid]
-        self._in_doubt = self._in_doubt or not (member.used or time.time() - member.started > supervisor.PROVEN_S)
+        self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
+        self._in_doubt = self._in_doubt or not self._is_proven(member)
         self.supervise()
         self._proxy.evict(uid)
         self._tidy(member)
         await self._announce_end(member.metadata, timeout_s=None)  # nobody waits for it, and nobody says it later
+
+    @staticmethod
+    def _is_proven(member: Member) -> bool:
+        """Its end says nothing about the start of others."""
+        is_old = time.time() - member.started > supervisor.PROVEN_S
+        return bool(member.last_used) or is_old or member.asked_to_end or member.leaves
 
     def _tidy(self, member: Member) -> None:
         """Its socket, and the report of a crash that it did not come to: a home may see many workers."""
@@ -272,13 +376,17 @@ class Crew:
 
     def release(self, member: Member) -> None:
         member.calls -= 1
-        if member.calls == 0 and member.metadata.uid in self._members and member.care is None:
+        if member.calls > 0 or member.metadata.uid not in self._members:
+            return
+        if member.drains:
+            self._is_free_while_draining(member)
+        elif member.care is None:
             self.slots.add()
 
     def _took_a_call(self, uid: UUID) -> None:
         member = self._members.get(uid)
         if member is not None:
-            member.used = True
+            member.last_used = asyncio.get_running_loop().time()
             if self._in_doubt:
                 self._in_doubt = False
                 self.supervise()
@@ -287,6 +395,11 @@ class Crew:
         """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced."""
         member = self._members.get(uid)
         if member is None or member.care is not None or member.ended_by_us:
+            return
+        if member.drains:
+            if member.calls == 0 and not member.leaves:  # the call that was on its way there: its slot is given back
+                self.slots.remove()
+                self._lets_go(member)
             return
         if member.calls == 0:
             self.slots.remove()
@@ -310,6 +423,8 @@ class Crew:
             except RpcError:
                 failed += 1
                 continue
+            if member.drains:
+                return
             if not self._proxy.readmit(uid):  # it is well: another has its place, or somebody else has dropped it
                 await self._announce_again(member.metadata)
                 await asyncio.wait({member.child.exited}, timeout=supervisor.ROOM_S)
@@ -335,6 +450,13 @@ class Crew:
         await self._signal(uid, signal.SIGTERM)
         await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
         await self.kill(uid)
+
+    async def restart(self, uid: UUID) -> None:
+        """Ends it, whatever it does; another takes its place. Returns when it has ended."""
+        if (member := self._members.get(uid)) is not None:
+            member.asked_to_end = True
+            member.ended_by_us = member.ended_by_us or "as was asked"
+            await self.end(uid)
 
     async def kill(self, uid: UUID, why: str = "as was asked") -> None:
         """Returns when the worker has ended."""

@@ -97,7 +97,7 @@ class Executor(concurrent.futures.Executor):
         self._check()
         line, origin = self._line(), self._origin()
         pack = lambda: calls.pack_blocking(calls.Invocation(fn, args, kwargs), places=origin.places)  # noqa: E731
-        item = self._item(line, origin, pack, cost=line.cost_of(fn), retries=self._retries)
+        item = self._item(line, origin, pack, label=_name(fn), cost=line.cost_of(fn), retries=self._retries)
         self._put(line, [item])
         return item.future
 
@@ -171,15 +171,15 @@ class Executor(concurrent.futures.Executor):
                 packed = calls.pack_blocking(calls.Invocation(fn, row, {}), places=origin.places)
             return packed
 
-        item = self._item(line, origin, pack, **options)
+        item = self._item(line, origin, pack, label=_name(fn), **options)
         item.function = shared[0]
         return item
 
     def _item(
-        self, line: Line, origin: Origin, pack: Callable[[], calls.PackedCall], *, cost: Cost, retries: int
+        self, line: Line, origin: Origin, pack: Callable[[], calls.PackedCall], *, label: str, cost: Cost, retries: int
     ) -> Item:
         future: Future[Any] = Future(line.callbacks, raising=line.raising)
-        item = Item(future, origin, origin.ambient(), cost, retries, self._settled)
+        item = Item(future, origin, origin.ambient(), label, cost, retries, self._settled)
         future.cancelled_hook = line.cancelled
         try:
             packed = pack()
@@ -226,3 +226,8 @@ class Executor(concurrent.futures.Executor):
         if wait:
             with self._idle:
                 self._idle.wait_for(lambda: not self._unfinished)
+
+
+def _name(function: Any) -> str:
+    """For people."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
