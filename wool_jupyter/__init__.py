@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wool_jupyter.dispatch.proxy import WorkerProxy
     from wool_jupyter.dispatch.routine import routine
     from wool_jupyter.errors import (
+        BlockedOnOwnPool,
         CallFailed,
         CallRejected,
         CannotLoad,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # a notebook would show it: who wants to read it says so
 
 __all__ = [
+    "BlockedOnOwnPool",
     "CallFailed",
     "CallRejected",
     "CannotLoad",
@@ -120,7 +122,7 @@ _MODULES = {
     "dispatch.proxy": "WorkerProxy",
     "dispatch.routine": "routine",
     "errors": (
-        "CallFailed CallRejected CannotLoad CannotShip DiscoveryBlockExhausted DiscoveryCapacityExhausted "
+        "BlockedOnOwnPool CallFailed CallRejected CannotLoad CannotShip DiscoveryBlockExhausted DiscoveryCapacityExhausted "
         "DiscoveryNamespaceContended DiscoveryNamespaceInUse DiscoveryNamespaceNotFound DiscoveryWorkerNotFound "
         "KeptOnWorker MessageTooLarge NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
         "RpcError StartFailed StaysInKernel WoolError WorkerDied WorkerRefused"

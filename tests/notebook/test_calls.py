@@ -364,3 +364,44 @@ def test_calls_from_threads_of_a_cell(calls):
     """)
     assert sorted(calls.value("results")) == list(range(6))
     assert sorted(shown.stdout.splitlines()) == [f"thread {n}" for n in range(6)]
+
+
+# On a worker.
+
+
+def test_a_cell_on_a_worker_may_await_calls_and_gets_their_text(calls):
+    calls.ok("def lent(x): print('lent', x); return x * 2, os.getpid()")
+    shown = calls.wool("""
+        import asyncio, os
+        value, pid = await pool.submit(lent, 4)
+        others = await asyncio.gather(*(pool.submit(lent, n) for n in range(3)))
+        ordered = [value async for value, _ in pool.map(lent, range(3))]
+        same = pid == os.getpid()
+    """)
+    assert calls.value("(value, same, [v for v, _ in others], ordered)") == (8, False, [0, 2, 4], [0, 2, 4])
+    assert sorted(shown.stdout.split()) == sorted(["lent"] * 7 + list("4012012"))
+    calls.wool("failed = None\ntry: await pool.submit(lent, None)\nexcept TypeError as e: failed = str(e)")
+    assert "NoneType" in calls.value("failed")
+
+
+@pytest.mark.parametrize("use", ["pool.submit(abs, 1).result()", "list(pool.map(abs, [1]))", "pool.executor()"])
+def test_blocking_for_the_own_pool_is_refused_at_once_in_words(calls, use):
+    calls.ok(
+        f"import wool_jupyter\ndef blocks():\n    return {use}\ndef finds():\n    pool = wool_jupyter.pool()\n    return {use}"
+    )
+    for error in (calls.wool_error(use), *(calls.run(f"pool.submit({f}).result()").error for f in ("blocks", "finds"))):
+        assert error.ename == "BlockedOnOwnPool"
+        assert "must not block for another of its calls: `await pool.submit(...)`" in error.evalue
+
+
+def test_a_pool_without_another_worker_says_so(fresh_kernel):
+    fresh_kernel.ok(f"%wool start -n 1\n{POOL}")
+    error = fresh_kernel.wool_error("await pool.submit(abs, -1)")
+    assert error.ename == "NoWorkersAvailable"
+    assert "the only one of its pool" in error.evalue
+
+
+def test_the_pool_comes_home_as_itself_and_is_not_stored(calls):
+    calls.wool("kept = [pool]")
+    assert calls.value("kept[0] is pool") is True
+    assert "can't be stored or copied" in calls.run("import pickle; pickle.dumps(pool)").error.evalue

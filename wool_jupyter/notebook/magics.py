@@ -323,7 +323,7 @@ class Wool(Magics):  # type: ignore[misc]
 def settings_in(shell: "InteractiveShell") -> PoolSettings:
     """Those of `%config Wool`, once the extension is loaded."""
     registered = shell.magics_manager.registry.get(Wool.__name__)
-    return PoolSettings() if registered is None else registered._settings()
+    return PoolSettings() if registered is None else registered.settings()
 
 
 def _renamed(option: str, given: list[list[str]] | None) -> dict[str, str] | None:

@@ -4,17 +4,19 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from IPython.core.getipython import get_ipython
 
 from wool_jupyter.notebook import jobs, magics, tracebacks
+from wool_jupyter.notebook.borrowed import BorrowedPool
 from wool_jupyter.notebook.runtime import Runtime, runtime
 from wool_jupyter.notebook.submissions import Submissions
 from wool_jupyter.pool.call_queue import Item
 from wool_jupyter.pool.executor import Executor, Line
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
+from wool_jupyter.worker import identity
 
 if TYPE_CHECKING:
     from wool_jupyter.pool.futures import Future
@@ -57,6 +59,13 @@ class Pool:
     def main_threads(self) -> int:
         """How many calls may run side by side."""
         return self._own.main_threads
+
+    def __wool_reduce__(self) -> tuple[Any, ...]:
+        """On a worker it is borrowed, and here it is itself again."""
+        return pool, ()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("the pool can't be stored or copied: `wool_jupyter.pool()` finds it again")
 
     def _line(self) -> Line:
         return self._current()[1]
@@ -120,11 +129,16 @@ def _settings() -> PoolSettings:
 
 
 _pool: Pool | None = None
+_borrowed: BorrowedPool | None = None
 
 
 def pool() -> Pool:
-    """This process's; started if need be, as for a cell. `StartFailed`."""
-    global _pool
+    """This process's; started if need be, as for a cell. On a worker, its own pool's (`borrowed`). `StartFailed`."""
+    global _pool, _borrowed
+    if (own := identity.own()) is not None:
+        if _borrowed is None:
+            _borrowed = BorrowedPool(own)
+        return cast("Pool", _borrowed)  # as far as it goes: the rest of it refuses
     if _pool is None:
         _pool = Pool(runtime())
     _pool.start()

@@ -17,10 +17,14 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from wool_jupyter import host
+from wool_jupyter.balance.protocol import Task
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
+from wool_jupyter.worker import identity
+from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.batch_routine import batch_routine
 from wool_jupyter.worker.call_routine import call_routine
 from wool_jupyter.worker.cell.call_runner import CallRunner
@@ -42,7 +46,14 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
         "batch": batch_routine(lane, CallRunner(runner, uid)),
         "call": call_routine(routines),
     }
-    service = WorkerService(handlers, token=read_token(directory))
+    handlers["lent"] = handlers["batch"]
+
+    async def asked(_active: int, task: Task) -> bool:
+        return (
+            task.routine == "lent" and lane.is_busy
+        )  # who waits for a main thread must not keep one busy that waits, too
+
+    service = WorkerService(handlers, token=read_token(directory), admission=Admission(asked))
     address = f"unix:{layout.socket(Path(directory), uid)}"
     await service.start(address)
     report = {"address": address, "pid": os.getpid()}
@@ -75,6 +86,7 @@ class _SideThread(threading.Thread):
 
 def main(uid: str, directory: str, nursery_pid: str) -> None:
     host.die_with_parent(int(nursery_pid))
+    identity.become(identity.Identity(UUID(uid), directory))
     os.set_inheritable(_READY_FD, False)
     # gRPC's threads and the side threads inherit a mask without SIGINT, which so reaches the main thread alone.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
