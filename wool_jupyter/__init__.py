@@ -7,7 +7,7 @@ import logging
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -151,7 +151,14 @@ if TYPE_CHECKING:
     from wool_jupyter.notebook.pool import Pool, pool  # noqa: F401
 
 
-class _CallablePackage(ModuleType):
+class _ByName(ModuleType):
+    """Travels as other modules do, which pickle knows by their exact type."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.__name__,)
+
+
+class _CallablePackage(_ByName):
     """Of the package `wool_jupyter.pool`: a call gives this kernel's pool."""
 
     def __call__(self) -> "Pool":
@@ -164,7 +171,7 @@ class _CallablePackage(ModuleType):
         return pool()
 
 
-class _Root(ModuleType):
+class _Root(_ByName):
     """The import system sets `pool` to the package, whenever something in there is imported: it stays one that can be called."""
 
     @property

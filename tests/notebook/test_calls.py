@@ -332,12 +332,16 @@ def test_a_kernel_that_shuts_down_with_calls_under_way_leaves_nothing(fresh_kern
 
 def test_progress_bars_work_over_map_and_as_completed(calls):
     shown = calls.ok("""
-        import concurrent.futures
-        class Bar:
-            def __init__(self, results): self.results, self.total = results, len(results)
-        print(Bar(pool.map(abs, [-1, -2, -3])).total, sum(1 for _ in concurrent.futures.as_completed([pool.submit(abs, -1)] * 1)))
+        from concurrent.futures import as_completed
+        from tqdm import tqdm
+        print(sum(tqdm(pool.map(abs, [-1, -2, -3]), desc="mapped")))
+        futures = [pool.submit(abs, -n) for n in range(4)]
+        print(sorted(f.result() for f in tqdm(as_completed(futures), total=4, desc="completed")))
     """)
-    assert shown.stdout == "3 1\n"
+    assert shown.stdout == "6\n[0, 1, 2, 3]\n"
+    assert "mapped: 100%" in shown.stderr
+    assert "3/3" in shown.stderr
+    assert "completed: 100%" in shown.stderr
 
 
 def test_cells_run_beside_calls(calls, gate):
@@ -399,6 +403,12 @@ def test_a_pool_without_another_worker_says_so(fresh_kernel):
     error = fresh_kernel.wool_error("await pool.submit(abs, -1)")
     assert error.ename == "NoWorkersAvailable"
     assert "the only one of its pool" in error.evalue
+
+
+def test_the_package_itself_travels_by_name(calls):
+    calls.wool("import wool_jupyter.pool.kernel_pool as inner\nname = wool_jupyter.pool.__name__, inner.__name__")
+    assert calls.value("(name, inner is sys.modules['wool_jupyter.pool.kernel_pool'])") == (
+        ("wool_jupyter.pool", "wool_jupyter.pool.kernel_pool"), True)  # fmt: skip
 
 
 def test_the_pool_comes_home_as_itself_and_is_not_stored(calls):
