@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks [--quick] [--only cells|discovery]`: what `%%wool` costs, in real kernels, and what discovery does.
+"""`python -m tests.benchmarks [--quick] [--only cells|calls|discovery]`: what `%%wool` costs in real kernels, and what calls do.
 
 Numbers are medians over fresh kernels, or over repetitions."""
 
@@ -8,7 +8,7 @@ import platform
 import sys
 from functools import partial
 
-from tests.benchmarks import cells, discovery
+from tests.benchmarks import calls, cells, discovery
 from tests.benchmarks.table import Row, as_text
 
 AIMS = {
@@ -17,6 +17,7 @@ AIMS = {
     "x = 1, beyond a plain one": "< 5 ms",
     "10,000 printed lines": "ratio about 1",
     "grid search on the digits": "ratio about 1",
+    **dict.fromkeys((f"{name}, beside loky" for name in calls.MEASURED), "ratio at most 1"),
     "publish": "< 200 µs",
     "look at 128 workers, first": "< 5 ms",
     "look at 128 workers, again": "< 5 ms",
@@ -28,7 +29,7 @@ AIMS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one fresh kernel each, and fewer cells")
-    parser.add_argument("--only", choices=["cells", "discovery"])
+    parser.add_argument("--only", choices=["cells", "calls", "discovery"])
     asked = parser.parse_args()
     quick = asked.quick
     of_cells = [
@@ -42,11 +43,12 @@ def main() -> int:
         cells.grid_search,
     ]
     of_discovery = [discovery.publishing, discovery.scanning, discovery.latency, discovery.idling]
-    benchmarks = {"cells": of_cells, "discovery": of_discovery, None: [*of_cells, *of_discovery]}[asked.only]
+    groups = {"cells": of_cells, "calls": [calls.calls], "discovery": of_discovery}
+    benchmarks = [each for name, group in groups.items() if asked.only in (None, name) for each in group]
     runs = 1 if quick else 5
     rows = [row for benchmark in benchmarks for row in _rows(benchmark, runs)]
     print(as_text(rows))
-    if asked.only != "discovery":
+    if asked.only in (None, "cells"):
         print(f"\n%load_ext imports {cells.modules_loaded()} modules that the kernel did not have.")
     print(
         f"Medians of {runs} run{'s' * (runs > 1)}, each afresh; {os.cpu_count()} CPUs, Python {platform.python_version()}."

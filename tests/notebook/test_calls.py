@@ -192,6 +192,16 @@ def test_text_stands_before_what_the_cell_prints_after_the_result(calls):
     assert shown.stderr == "err\nerr\n"
 
 
+def test_a_call_that_leads_the_descriptors_elsewhere_takes_nobody_elses_text(calls):
+    calls.ok("def elsewhere():\n    fd = os.open('/dev/null', os.O_WRONLY); os.dup2(fd, 1); os.dup2(fd, 2)")
+    shown = calls.ok("""
+        for _ in range(4):
+            pool.submit(elsewhere).result()
+            pool.submit(os.write, 1, b"here ").result()
+    """)
+    assert shown.stdout.split() == ["here"] * 4
+
+
 def test_text_is_captured_with_its_cell(calls):
     assert calls.ok("%%capture out\nprint('a'); pool.submit(print, 'b').result(); print('c')").stdout == ""
     assert calls.value("out.stdout") == "a\nb\nc\n"
