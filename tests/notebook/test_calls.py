@@ -200,6 +200,10 @@ def test_a_call_that_leads_the_descriptors_elsewhere_takes_nobody_elses_text(cal
             pool.submit(os.write, 1, b"here ").result()
     """)
     assert shown.stdout.split() == ["here"] * 4
+    together = calls.ok(
+        "[f.result() for f in [pool.submit(*call) for call in [(elsewhere,), (os.write, 1, b'there ')] * 20]]"
+    )
+    assert together.stdout.split() == ["there"] * 20
 
 
 def test_text_is_captured_with_its_cell(calls):

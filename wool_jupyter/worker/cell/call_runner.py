@@ -70,11 +70,11 @@ class CallRunner:
         output = self._output_for(opening)
         spool = output.spool
         spool.emit = listener.shown
-        self._cells.begin_calls(spool, opening.places)
+        self._cells.begin_calls(opening.places)
         while (item := parts.take()) is not None:
             began = time.perf_counter()
             output.ledger.begins(item.number)
-            self._cells.gate.open()
+            self._cells.begin_call(spool)
             try:
                 outcome = contextvars.Context().run(self._outcome, opening, parts, item, spool)
             finally:

@@ -150,12 +150,16 @@ class CellRunner:
             bundle=bundle,
         )
 
-    def begin_calls(self, spool: Spool, places: tuple[str, ...]) -> None:
-        """They have the main thread, and what they show goes there."""
+    def begin_calls(self, places: tuple[str, ...]) -> None:
+        """They have the main thread, one after the other."""
         self._places = places
-        self.capture.begin(spool)
         self._modules.cell_begins()
+
+    def begin_call(self, spool: Spool) -> None:
+        """What it shows goes there, whatever the one before has put in the way."""
+        self.capture.begin(spool)
         self._shell.asks()
+        self.gate.open()
 
     # What the shell shows, from whichever thread: it belongs to that thread's cell.
 
