@@ -412,6 +412,24 @@ def test_blocking_for_the_own_pool_is_refused_at_once_in_words(calls, use):
         assert "must not block for another of its calls: `await pool.submit(...)`" in error.evalue
 
 
+def test_a_call_that_is_not_awaited_on_a_worker_is_not_lost_silently(calls):
+    shown = calls.wool("pool.submit(abs, -1)\nNone")
+    assert "was never awaited, and has not run" in shown.stderr
+
+
+def test_bad_arguments_are_named(calls):
+    for code, words in {
+        "pool.map(abs, 3)": "argument 2 of map is no iterable: 3",
+        "pool.map(3, [1])": "argument 1 of map can't be called: 3",
+        "pool.submit('f')": "argument 1 of submit can't be called: 'f'",
+        "pool.map(abs, [1], retries=-1)": "retries is a number of further attempts, not -1",
+        "pool.executor(retries=-1)": "retries is a number of further attempts, not -1",
+    }.items():
+        error = calls.run(code).error
+        assert error.evalue == words
+        assert "_own" not in error.traceback
+
+
 def test_a_pool_without_another_worker_says_so(fresh_kernel):
     fresh_kernel.ok(f"%wool start -n 1\n{POOL}")
     error = fresh_kernel.wool_error("await pool.submit(abs, -1)")

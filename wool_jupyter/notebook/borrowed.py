@@ -5,6 +5,7 @@ await pool.submit(...) ─ packed here ─▶ OtherWorkers (on a loop of their o
 
 import asyncio
 import sys
+import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -78,10 +79,23 @@ class BorrowedCall(Generic[T]):
 
     def __init__(self, run: Callable[[], Any]) -> None:
         self._run = run
+        self._was_awaited = False
+
+    def __del__(self) -> None:
+        if not self._was_awaited:
+            warnings.warn(
+                "a call that was submitted on a worker was never awaited, and has not run", RuntimeWarning, stacklevel=2
+            )
 
     def __await__(self) -> Generator[Any, None, T]:
+        self._was_awaited = True
         found: Generator[Any, None, T] = self._run().__await__()
         return found
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        __tracebackhide__ = True
+        self._was_awaited = True
+        _refuse()
 
     result = exception = add_done_callback = cancel = done = _refuse
 
@@ -93,6 +107,8 @@ class BorrowedResults(Generic[T]):
         self._calls = running
 
     def __iter__(self) -> Iterator[T]:
+        for call in self._calls:
+            call._was_awaited = True
         _refuse()
 
     async def __aiter__(self) -> AsyncIterator[T]:

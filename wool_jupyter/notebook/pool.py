@@ -1,8 +1,8 @@
 """`wool_jupyter.pool()`: the pool of this kernel, for code."""
 
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -42,18 +42,21 @@ class Pool:
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
         """A `concurrent.futures.Future`, which can also be awaited. Its exception is `WorkerDied` if the worker ends meanwhile."""
-        return self._own.submit(fn, *args, **kwargs)
+        with _natively():
+            return self._own.submit(fn, *args, **kwargs)
 
     def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, retries: int = 0
     ) -> "Results[T]":
         """Results in the order of the arguments, which are taken as they are needed: they may have no end. `timeout`: seconds from
         now until the last result. `retries`: how often a call whose worker ends under it is run again."""
-        return self._own.map_lazily(fn, iterables, timeout_s=timeout, retries=retries)
+        with _natively():
+            return self._own.map_lazily(fn, iterables, timeout_s=timeout, retries=retries)
 
     def executor(self, *, retries: int = 0) -> Executor:
         """A `concurrent.futures.Executor`; ending it ends no worker."""
-        return Executor(self._line, self._submissions, retries=retries)
+        with _natively():
+            return Executor(self._line, self._submissions, retries=retries)
 
     @property
     def main_threads(self) -> int:
@@ -85,7 +88,7 @@ class Pool:
             pool.calls,
             self._runtime.bridge.post,
             main_threads=lambda: pool.main_threads,
-            raising=_dressed if get_ipython() is not None else lambda _: None,
+            raising=_dressed,
         )
 
     def _submissions(self) -> Submissions:
@@ -118,7 +121,19 @@ def _cell_of(shell: Any) -> object:
     return get_parent().get("header", {}).get("msg_id")
 
 
+@contextmanager
+def _natively() -> Iterator[None]:
+    """Errors that are raised here show the user's lines alone."""
+    try:
+        yield
+    except Exception as error:
+        _dressed(error)
+        raise
+
+
 def _dressed(error: BaseException) -> None:
+    if get_ipython() is None:
+        return
     with suppress(AttributeError):  # a user's class that takes no attributes
         tracebacks.show_users_frames(error)
 

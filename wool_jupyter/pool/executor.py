@@ -78,8 +78,7 @@ class Executor(concurrent.futures.Executor):
     def __init__(self, line: Callable[[], Line], origin: Callable[[], Origin], *, retries: int = 0) -> None:
         """`line` finds the pool, which may be another one after it was stopped; `origin` is asked for each call. `retries`: how
         many times a call whose worker has ended under it is run again."""
-        if retries < 0:
-            raise ValueError(f"retries is a number of further attempts, not {retries}")
+        _check_retries(retries)
         self._line = line
         self._origin = origin
         self._retries = retries
@@ -94,6 +93,8 @@ class Executor(concurrent.futures.Executor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
         """What can't be shipped is the future's exception. RuntimeError after `shutdown`."""
+        if not callable(fn):
+            raise TypeError(f"argument 1 of submit can't be called: {fn!r}")
         self._check()
         line, origin = self._line(), self._origin()
         pack = lambda: calls.pack_blocking(calls.Invocation(fn, args, kwargs), places=origin.places)  # noqa: E731
@@ -137,6 +138,12 @@ class Executor(concurrent.futures.Executor):
         retries: int,
     ) -> "Results[T]":
         self._check()
+        _check_retries(retries)
+        for number, each in enumerate(iterables, 2):
+            if not hasattr(each, "__iter__") and not hasattr(each, "__getitem__"):
+                raise TypeError(f"argument {number} of map is no iterable: {each!r}")
+        if not callable(fn):
+            raise TypeError(f"argument 1 of map can't be called: {fn!r}")
         origin, cost = self._origin(), Cost()
         function = calls.PackedFunction(fn, places=origin.places)
 
@@ -226,6 +233,11 @@ class Executor(concurrent.futures.Executor):
         if wait:
             with self._idle:
                 self._idle.wait_for(lambda: not self._unfinished)
+
+
+def _check_retries(retries: int) -> None:
+    if retries < 0:
+        raise ValueError(f"retries is a number of further attempts, not {retries}")
 
 
 def _name(function: Any) -> str:
