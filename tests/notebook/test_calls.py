@@ -162,6 +162,9 @@ def test_random_numbers_differ_from_call_to_call(calls):
     calls.ok("def draws():\n    import random\n    return random.random()")
     drawn = calls.value("[pool.submit(draws).result() for _ in range(20)]")
     assert len(set(drawn)) == 20
+    calls.ok("import random; random.seed(7)")
+    calls.wool("1")
+    assert calls.value("pool.submit(draws).result() != random.random()") is True
 
 
 # Text.
@@ -301,6 +304,17 @@ def test_an_interrupt_ends_what_the_cell_has_submitted_and_nothing_older(calls, 
     gate.open("a")
     assert calls.value("old.result()") == "a"
     assert calls.value("list(pool.map(abs, [-1, -2]))") == [1, 2]
+
+
+def test_an_interrupt_ends_calls_before_the_end_of_a_block_waits_for_them(calls, gate):
+    calls.ok(gate.source)
+    running = calls.begin(
+        "with pool.executor() as ex:\n    futures = [ex.submit(waits, name) for name in 'bc']\n    futures[0].result()"
+    )
+    running.wait_for("in b")
+    calls.interrupt()
+    assert running.result(timeout=15).status == "error"
+    assert calls.value("type(futures[0].exception()).__name__") == "KeyboardInterrupt"
 
 
 def test_an_interrupt_of_a_later_cell_leaves_earlier_calls_alone(calls, gate):
