@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         DiscoveryNamespaceInUse,
         DiscoveryNamespaceNotFound,
         DiscoveryWorkerNotFound,
+        JobCancelled,
+        JobFailed,
         KeptOnWorker,
         MessageTooLarge,
         NoRoom,
@@ -78,6 +80,8 @@ __all__ = [
     "Fanout",
     "FanoutConsumer",
     "FidelityWarning",
+    "JobCancelled",
+    "JobFailed",
     "KeptOnWorker",
     "LoadBalancerContext",
     "LoadBalancerContextView",
@@ -124,7 +128,8 @@ _MODULES = {
     "errors": (
         "BlockedOnOwnPool CallFailed CallRejected CannotLoad CannotShip DiscoveryBlockExhausted DiscoveryCapacityExhausted "
         "DiscoveryNamespaceContended DiscoveryNamespaceInUse DiscoveryNamespaceNotFound DiscoveryWorkerNotFound "
-        "KeptOnWorker MessageTooLarge NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
+        "JobCancelled JobFailed KeptOnWorker MessageTooLarge "
+        "NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
         "RpcError StartFailed StaysInKernel WoolError WorkerDied WorkerRefused"
     ),
     "notebook.dashboard": "dashboard",
@@ -200,3 +205,7 @@ def unload_ipython_extension(shell: "InteractiveShell") -> None:
     from wool_jupyter.notebook import extension
 
     extension.unload(shell)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "wool-jupyter-labextension"}]

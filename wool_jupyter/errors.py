@@ -90,6 +90,14 @@ class NotBound(WoolError):
     """The cell has run, and did not bind a variable that `-o` asks for. What it did bind is here."""
 
 
+class JobFailed(WoolError):
+    """A cell reads what a background job was to bind, and the job did not end well. The cell has not run: run the job's anew."""
+
+
+class JobCancelled(WoolError):
+    """The background job was cancelled, or ended with its pool. What it had bound before is here."""
+
+
 class NoRoom(WoolError):
     """The data of a call fits into no directory that the pool may use. Nothing ran."""
 

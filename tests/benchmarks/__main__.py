@@ -1,4 +1,5 @@
-"""`python -m tests.benchmarks [--quick] [--only cells|calls|discovery]`: what `%%wool` costs in real kernels, and what calls do.
+"""`python -m tests.benchmarks [--quick] [--only cells|calls|discovery|feed]`: what `%%wool` costs, in real kernels, what calls and
+discovery do, and what it costs to be looked at.
 
 Numbers are medians over fresh kernels, or over repetitions."""
 
@@ -8,7 +9,7 @@ import platform
 import sys
 from functools import partial
 
-from tests.benchmarks import calls, cells, discovery
+from tests.benchmarks import calls, cells, discovery, feed
 from tests.benchmarks.table import Row, as_text
 
 AIMS = {
@@ -18,18 +19,22 @@ AIMS = {
     "10,000 printed lines": "ratio about 1",
     "grid search on the digits": "ratio about 1",
     **dict.fromkeys((f"{name}, beside loky" for name in calls.MEASURED), "ratio at most 1"),
+    "four heavy cells with --bg": "ratio about 0.5 on two CPUs",
     "publish": "< 200 µs",
     "look at 128 workers, first": "< 5 ms",
     "look at 128 workers, again": "< 5 ms",
     "publish to event, same process": "< 20 ms",
     "publish to event, another process": "< 20 ms",
+    "CPU in 1 s, 8 idle workers": "< 10 ms more",
+    "SIGKILL to dead, on iopub": "< 500 ms",
+    "x = 1, looked at": "ratio about 1",
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one fresh kernel each, and fewer cells")
-    parser.add_argument("--only", choices=["cells", "calls", "discovery"])
+    parser.add_argument("--only", choices=["cells", "calls", "discovery", "feed"])
     asked = parser.parse_args()
     quick = asked.quick
     of_cells = [
@@ -41,10 +46,18 @@ def main() -> int:
         cells.large_dict,
         cells.printed_lines,
         cells.grid_search,
+        cells.background_cells,
     ]
     of_discovery = [discovery.publishing, discovery.scanning, discovery.latency, discovery.idling]
-    groups = {"cells": of_cells, "calls": [calls.calls], "discovery": of_discovery}
-    benchmarks = [each for name, group in groups.items() if asked.only in (None, name) for each in group]
+    of_the_feed = [
+        feed.reading_processes,
+        feed.snapshots,
+        feed.seeing,
+        partial(feed.trivial_cell, 40 if quick else 200),
+        feed.being_looked_at,
+    ]
+    groups = {"cells": of_cells, "calls": [calls.calls], "discovery": of_discovery, "feed": of_the_feed}
+    benchmarks = groups[asked.only] if asked.only else [each for group in groups.values() for each in group]
     runs = 1 if quick else 5
     rows = [row for benchmark in benchmarks for row in _rows(benchmark, runs)]
     print(as_text(rows))

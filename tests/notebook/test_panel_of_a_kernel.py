@@ -1,14 +1,19 @@
 """What a panel gets to see of a kernel's pool and what it can do, also while the main thread is busy."""
 
+import asyncio
 import os
 import signal
 from time import monotonic
+from uuid import uuid4
 
 import pytest
 
 from tests.support.kernel import Kernel
 from tests.support.panel import Panel
 from tests.support.pools import pool_processes
+from wool_jupyter.discovery.local import LocalDiscovery
+from wool_jupyter.discovery.root import kernel_namespace
+from wool_jupyter.records import WorkerMetadata
 
 WAITS = "%%wool\nimport threading\nprint('begun', flush=True)\nthreading.Event().wait()"
 
@@ -81,7 +86,7 @@ def test_a_running_cell_is_seen_on_its_worker_and_afterwards_what_came_of_it(pan
 
 def test_the_badge_of_a_cell_follows_its_run(panel, fresh_kernel):
     def run(code, cell):
-        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": False}
         fresh_kernel.client.shell_channel.send(
             fresh_kernel.client.session.msg("execute_request", content, metadata={"cellId": cell})
         )
@@ -115,6 +120,34 @@ def test_a_killed_worker_is_seen_dead_with_its_reason_and_replaced(panel, fresh_
     assert victim.pid not in {worker.pid for worker in replaced.workers if worker.state == "idle"}
 
 
+def test_a_worker_of_another_owner_is_seen_when_it_comes_and_when_it_goes(panel, fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    panel.shows(all_idle(1))
+    namespace = kernel_namespace(fresh_kernel.manager.connection_file)
+    publisher = LocalDiscovery.borrow(namespace).publisher
+    other = WorkerMetadata(uuid4(), "unix:/nowhere", os.getpid(), "1.0", frozenset({"gpu", "<b>"}))
+    asyncio.run(publisher.publish("worker-added", other))
+    borrowed = panel.shows(lambda snapshot: len(snapshot.workers) == 2 and snapshot.workers[1].rss is not None).workers[
+        1
+    ]
+    assert (borrowed.own, borrowed.uid, borrowed.tags, borrowed.state) == (False, other.uid.hex, ("<b>", "gpu"), "idle")
+    assert panel.latest.pool.size == 1
+    assert "belongs to another process" in panel.ask("restart", worker=other.uid.hex)
+    assert "of another process" in fresh_kernel.ok("%wool status").stdout
+    asyncio.run(publisher.publish("worker-dropped", other))
+    assert "owner" in by_state(panel.shows(lambda snapshot: "dead" in states(snapshot)), "dead").why
+
+
+def test_a_pool_that_was_lost_says_so_and_the_next_cell_has_a_new_one(panel, fresh_kernel):
+    fresh_kernel.wool("x = 1")
+    panel.shows(all_idle(2))
+    os.kill(pool_processes(fresh_kernel.pid)[0].pid, signal.SIGKILL)
+    lost = panel.shows(lambda snapshot: snapshot.pool.state == "lost" and states(snapshot) == ["dead", "dead"])
+    assert "has ended" in lost.pool.why
+    fresh_kernel.wool("x = 2")
+    panel.shows(lambda snapshot: snapshot.pool.state == "running")
+
+
 def test_buttons_work_while_a_cell_runs(panel, fresh_kernel):
     fresh_kernel.ok("%wool start -n 1")
     cell, worker = busy(panel, fresh_kernel)
@@ -127,6 +160,50 @@ def test_buttons_work_while_a_cell_runs(panel, fresh_kernel):
     assert error.ename == "WorkerDied"
     assert "as was asked" in error.evalue
     panel.shows(lambda snapshot: states(snapshot).count("idle") == 1)
+    assert panel.answered_to == {"comm_open"}  # and not to a cell, whose output they would be
+
+
+def test_an_interrupt_counts_as_one_of_the_notebook(panel, fresh_kernel):
+    """A cell that handles it works on; a second one says where it stands, a third ends its worker."""
+    fresh_kernel.ok("%wool start -n 1")
+    cell = fresh_kernel.begin(
+        "%%wool\nimport threading\nwaits = threading.Event().wait\n"
+        "try:\n    print('begun', flush=True)\n    waits()\n"
+        "except KeyboardInterrupt:\n    print('goes on', flush=True)\n    waits()"
+    )
+    cell.wait_for("begun")
+    worker = by_state(panel.shows(lambda snapshot: "busy" in states(snapshot)), "busy").uid
+    for shown in ("goes on", "was interrupted", "its worker was ended"):
+        assert panel.ask("interrupt", worker=worker) == ""
+        if shown != "its worker was ended":
+            cell.wait_for(shown)
+    result = cell.result()
+    assert shown in result.stderr
+    assert result.error.ename == "KeyboardInterrupt"
+
+
+def test_a_worker_that_drains_stays_if_its_cell_leaves_a_value_there(panel, fresh_kernel, tmp_path):
+    """The value pins it before the call is over, or the worker would have gone by the time that the kernel has the handle."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    fresh_kernel.ok("%wool start -n 2")
+    panel.shows(all_idle(2))
+    home = int(fresh_kernel.wool("import os, threading; os.getpid()").value)  # the next cell runs there, too
+    other = next(worker.uid for worker in panel.latest.workers if worker.pid != home)
+    fresh_kernel.ok(
+        "import uuid\nfrom wool_jupyter.notebook.runtime import runtime\n"
+        f"runtime().handles._alive['of another cell'] = uuid.UUID({other!r})"
+    )
+    cell = fresh_kernel.begin(
+        f"%%wool\nprint('begun', flush=True)\nopen({str(gate)!r}).read()\nkept = threading.Lock()"
+    )
+    cell.wait_for("begun")
+    assert panel.ask("scale", workers=1) == ""
+    assert by_state(panel.shows(lambda snapshot: "draining" in states(snapshot)), "draining").pid == home
+    gate.write_text("")
+    cell.result()
+    panel.shows(all_idle(2))
+    assert int(fresh_kernel.wool("kept.locked()\nos.getpid()").value) == home
 
 
 def test_buttons_work_during_a_plain_cell(panel, fresh_kernel):
@@ -181,8 +258,12 @@ def test_a_page_loaded_anew_while_the_kernel_is_busy_sees_the_pool(panel, fresh_
 def test_unloading_takes_the_target_and_the_feed_away(panel, fresh_kernel):
     fresh_kernel.ok("%wool start -n 1")
     panel.shows(all_idle(1))
-    fresh_kernel.ok("%unload_ext wool_jupyter")
-    panel.until(lambda: panel.snapshots[-1].pool.state == "none")
+    fresh_kernel.client.execute("%unload_ext wool_jupyter")  # what it publishes is of that cell
+    panel.until(lambda: panel.is_closed)
+    seen = len(panel.snapshots)
+    fresh_kernel.ok("%load_ext wool_jupyter\n%unload_ext wool_jupyter\nimport threading\nthreading.Event().wait(6)")
+    panel.take_in()
+    assert len(panel.snapshots) == seen + 1  # of the load; no heartbeat
     assert fresh_kernel.value("'wool-jupyter' in get_ipython().kernel.comm_manager.targets") is False
     fresh_kernel.ok("%load_ext wool_jupyter")
     again = Panel(fresh_kernel)

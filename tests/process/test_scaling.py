@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.process.test_kernel_pool import finish, pool_of, run
+from tests.process.test_kernel_pool import finish, pool_of, run, to_end
 from tests.support.loops import settle, until
 from tests.support.pools import lives, pool_processes
 from wool_jupyter.pool import events
@@ -22,7 +22,9 @@ async def all_serve(bench, workers):
 
 
 async def fits(bench, workers):
+    """And nobody looks for a main thread that is not there."""
     await all_serve(bench, workers)
+    assert bench.pool.crew.slots.free == workers
     await bench.fits(workers)
 
 
@@ -73,6 +75,31 @@ def test_one_that_drains_takes_no_further_call():
                 await until(lambda name=name: name in bench.stage.inside)
                 bench.stage.order(name)
                 assert await finish(call)
+            await fits(bench, 1)
+
+    run(main())
+
+
+def test_one_that_is_about_to_leave_is_not_asked_though_it_ran_the_last_call():
+    """A call in the line goes out before the end of that worker is known to those who follow the discovery."""
+
+    async def main():
+        async with pool_of(2) as bench:
+            (first, stays), (last, leaves) = await bench.inside_all(2)
+            bench.pool.crew._pinned = {stays.worker.uid}.__contains__
+            await bench.pool.crew.scale(1)
+            name, asking = bench.begin()
+            await settle()
+            for body, call in ((first, stays), (last, leaves)):
+                bench.stage.order(body)
+                await to_end(call)
+            await leaves.close()
+            await stays.close()
+            call = await asking
+            assert call.worker.uid == stays.worker.uid
+            await until(lambda: name in bench.stage.inside)
+            bench.stage.order(name)
+            assert await finish(call)
             await fits(bench, 1)
 
     run(main())

@@ -55,9 +55,9 @@ def test_html_has_no_more_than_a_table(name):
 def test_a_busy_and_an_idle_worker():
     busy, idle = as_text(SNAPSHOTS["two-workers"]).splitlines()
     assert busy.split() == (
-        f"worker {uid(1)[:8]} pid 4711 busy In[5] for 51 s 97% CPU 175 MiB (peak 184 MiB) 12 done 9 min old".split()
+        f"worker {uid(1)[:8]} pid 4711 busy In[5] for 51 s 97% CPU 184 MB (peak 193 MB) 12 done 9 min old".split()
     )
-    assert idle.split() == f"worker {uid(2)[:8]} pid 4712 idle 0% CPU 96.5 MiB (peak 101 MiB) 3 done 9 min old".split()
+    assert idle.split() == f"worker {uid(2)[:8]} pid 4712 idle 0% CPU 101 MB (peak 106 MB) 3 done 9 min old".split()
     assert busy.index("12 done") == idle.index("3 done")
 
 
@@ -111,7 +111,8 @@ def test_spans_of_time(seconds, words):
 
 
 @pytest.mark.parametrize(
-    ("count", "words"), [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (175 << 20, "175 MiB"), (5 << 40, "5 TiB")]
+    ("count", "words"),
+    [(0, "0 B"), (999, "999 B"), (999_999, "1 MB"), (2050, "2.05 kB"), (175 << 20, "184 MB"), (5e12, "5 TB")],
 )
 def test_sizes(count, words):
     assert size(count) == words

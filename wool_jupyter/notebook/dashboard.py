@@ -27,14 +27,14 @@ class Still:
 
 
 def dashboard() -> Any:
-    """This notebook's pool with its workers, what each runs and uses, and buttons: an anywidget, live also while a cell runs. Where
-    anywidget is missing, a line says so, and what is returned shows the pool as it is now. Starts no pool."""
+    """This notebook's pool: its workers, what each runs and uses, and buttons. An anywidget, live also while a cell runs, and the
+    same each time. Where anywidget is missing, a line says so, and the pool of this moment is shown. Starts no pool."""
     if importlib.util.find_spec("anywidget") is None:
         print(f"wool: {MISSING}")
         return Still(door().take())
-    from wool_jupyter.notebook.widget import Dashboard
+    from wool_jupyter.notebook import widget
 
-    return Dashboard(_options())
+    return widget.of_this_kernel(_options())
 
 
 def _options() -> Wool:

@@ -26,9 +26,10 @@ class Displays:
         return bool(self._attached)
 
     def attach(self, display: Display) -> None:
-        """From any thread. It is called on the displays' thread from the next snapshot on."""
+        """From any thread, idempotent. It is called on the displays' thread from the next snapshot on."""
         with self._changed:
-            self._attached = (*self._attached, display)
+            if display not in self._attached:
+                self._attached = (*self._attached, display)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="wool displays", daemon=True)
                 self._thread.start()

@@ -8,6 +8,7 @@ from wool_jupyter.notebook.lab_comm import LabComm
 from wool_jupyter.notebook.magics import Wool
 
 if TYPE_CHECKING:
+    from ipykernel.ipkernel import IPythonKernel
     from IPython.core.interactiveshell import InteractiveShell
 
 
@@ -21,9 +22,15 @@ def load(shell: "InteractiveShell") -> None:
     wool = Wool(shell)
     shell.register_magics(wool)
     completion.install(shell, wool)
-    kernel = getattr(shell, "kernel", None)
+    kernel = _kernel_of(shell)
     if kernel is not None and _lab is None:
         _lab = LabComm(kernel, wool)
+
+
+def _kernel_of(shell: "InteractiveShell") -> "IPythonKernel | None":
+    """ipykernel's: another one (xeus) has its own ways to the front end."""
+    kernel, ipykernel = getattr(shell, "kernel", None), sys.modules.get("ipykernel.ipkernel")
+    return kernel if ipykernel is not None and isinstance(kernel, ipykernel.IPythonKernel) else None
 
 
 def unload(shell: "InteractiveShell") -> None:
@@ -40,5 +47,11 @@ def unload(shell: "InteractiveShell") -> None:
     if registered in shell.configurables:
         shell.configurables.remove(registered)
     started = sys.modules.get("wool_jupyter.notebook.runtime")
-    if started is not None and started.runtime().end():
+    if started is None:
+        return
+    runtime = started.runtime()
+    if runtime.end():
         print("wool: stopped the pool")
+    background, runtime.background = runtime.background, None
+    if background is not None:
+        background.close()

@@ -72,10 +72,8 @@ class Feed:
             async for event in announcements:
                 self._picture.announced(event, self._clock())
                 self._changed()
-        except (
-            DiscoveryNamespaceNotFound
-        ):  # its files were removed from outside: the pool's own end is told by the pool
-            pass
+        except DiscoveryNamespaceNotFound:
+            pass  # its files were removed from outside: of the pool's end the pool tells
         finally:
             await close_iterator(announcements)
 

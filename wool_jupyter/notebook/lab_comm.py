@@ -74,4 +74,3 @@ class LabComm:
         for comm in list(self._comms.values()):
             comm.close()
         self._comms.clear()
-        self._broadcast(Snapshot(time.time(), EMPTY_POOL, (), ()))

@@ -5,7 +5,7 @@ from html import escape
 
 from wool_jupyter.notebook.snapshot import Pool, Snapshot, Worker
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SPANS = ((86400, "d"), (3600, "h"), (60, "min"))
 _SHORT = 8  # digits of a uid
 
@@ -102,6 +102,7 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
             yield "the pool is starting"
         case "lost":
             yield pool.why
+            yield NO_POOL
     if pool.waiting:
         yield f"{pool.waiting} wait{'s' if pool.waiting == 1 else ''} for a free worker"
 
@@ -115,8 +116,8 @@ def span(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """`175 MiB`."""
+    """`184 MB`: decimal, as the panel and the words of a death have it."""
     unit = 0
-    while count >= 1024 and unit < len(_UNITS) - 1:
-        count, unit = count / 1024, unit + 1
-    return f"{count:.3g} {_UNITS[unit]}" if count < 1000 else f"{count:.0f} {_UNITS[unit]}"
+    while float(f"{count:.3g}") >= 1000 and unit < len(_UNITS) - 1:
+        count, unit = count / 1000, unit + 1
+    return f"{count:.3g} {_UNITS[unit]}"

@@ -16,18 +16,22 @@ if TYPE_CHECKING:
 
 
 def about_cell(
-    shell: "InteractiveShell", request: cells.CellRequest, message: bytes, *, press: Callable[[], object]
+    shell: "InteractiveShell",
+    request: cells.CellRequest,
+    message: bytes,
+    *,
+    press: Callable[[], object],
+    kind: events.CallKind = "cell",
 ) -> events.About:
     """To be called while the cell runs in the kernel, which knows its id then. `message` is the encoded request."""
     beside = sum(length for _, length in request.names.parcel.spans)
-    return events.About("cell", f"In[{request.number}]", notebook_id(shell), len(message) + beside, press)
+    return events.About(kind, f"In[{request.number}]", notebook_id(shell), len(message) + beside, press)
 
 
 def notebook_id(shell: "InteractiveShell") -> str:
     """Of the running cell, from who sent it; "" where it does not say (terminal, nbclient)."""
-    if getattr(shell, "kernel", None) is None:
-        return ""
-    return str(shell.get_parent().get("metadata", {}).get("cellId") or "")
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else None
+    return str((parent or {}).get("metadata", {}).get("cellId") or "")
 
 
 @dataclass(slots=True)

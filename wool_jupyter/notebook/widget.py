@@ -19,7 +19,9 @@ _STATIC = Path(__file__).parent / "static"
 
 
 class Dashboard(anywidget.AnyWidget):
-    """The pool of this notebook, live until `close`. Its `snapshot` is changed on the displays' thread."""
+    """The pool of this notebook, live until `close`. Its `snapshot` is changed on the displays' thread.
+
+    Made by `of_this_kernel`: one has as many views as there are cells that show it; for each further one all would be sent anew."""
 
     _esm = _STATIC / "widget.js"
     _css = _STATIC / "widget.css"
@@ -32,6 +34,9 @@ class Dashboard(anywidget.AnyWidget):
         self._commands = Commands(options)
         self.on_msg(self._heard)
         self._stay_on_its_subshell()
+
+    def follow(self) -> None:
+        """Idempotent; also after an observer's failure."""
         door().attach(self._show)
         door().looked(deaf=_is_deaf())
 
@@ -64,6 +69,18 @@ class Dashboard(anywidget.AnyWidget):
         found = super()._repr_mimebundle_(**options)
         data, metadata = found if isinstance(found, tuple) else (found or {}, {})
         return {**data, **mimebundle(door().glance())}, metadata
+
+
+_dashboard: Dashboard | None = None
+
+
+def of_this_kernel(options: "Wool") -> Dashboard:
+    """The one that there is, or a new one once that was closed."""
+    global _dashboard
+    if _dashboard is None or _dashboard.comm is None:
+        _dashboard = Dashboard(options)
+    _dashboard.follow()
+    return _dashboard
 
 
 def _is_deaf() -> bool:

@@ -6,12 +6,11 @@ nursery ─ ready, exits ─▶ crew ─ added, dropped ─▶ discovery ─▶ 
 
 import asyncio
 import logging
-import os
 import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from uuid import UUID, uuid4
 
 from wool_jupyter import host
@@ -23,15 +22,18 @@ from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import NoWorkersAvailable, RpcError, StartFailed
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool import events, supervisor
+from wool_jupyter.pool.ends import Ends
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
 from wool_jupyter.pool.obituary import has_crashed, how_it_ended, obituary
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
-from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
+from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S
 from wool_jupyter.wire import layout
 
 _LOST = "The process that looks after the workers has ended, and they with it: a new pool has new ones"
+
+_ASKED = "as was asked"
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +75,7 @@ class Crew:
         self._tags = tags
         self._pinned = pinned
         self._tell = tell
+        nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
         self._members: dict[UUID, Member] = {}
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
@@ -81,8 +84,7 @@ class Crew:
         self._in_doubt = False
         self._tasks = OwnedTasks("crew")
         self._ending = OwnedTasks("end of a crew")
-        self._patience: set[asyncio.Timeout] = set()
-        self._hurried = False
+        self._ends = Ends(nursery)
 
     @property
     def lost(self) -> bool:
@@ -210,12 +212,8 @@ class Crew:
         self._tasks.start(self._let_go(member), f"farewell to {member.metadata.uid}")
 
     async def _let_go(self, member: Member) -> None:
-        """Calls of other processes go on to their end, too."""
         await self._announce_end(member.metadata)
-        with suppress(RpcError), closing(WorkerConnection(member.metadata)) as connection:
-            await connection.stop(-1)
-            await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
-        await self.end(member.metadata.uid)
+        await self._ends.drain(member)
 
     @contextmanager
     def wanted(self) -> Iterator[None]:
@@ -232,7 +230,6 @@ class Crew:
         if self.slots.closed:
             return
         if self.lost:
-            self._tell(events.Lost(_LOST))
             self.slots.fail(StartFailed(_LOST))
             return
         self._let_surplus_go()
@@ -433,52 +430,32 @@ class Crew:
             if member.calls == 0:
                 self.slots.add()
             return
-        await self._kill(member, "as it did not answer any more")
+        await self._ends.kill(member, "as it did not answer any more")
 
     # Their end.
 
     async def interrupt(self, uid: UUID) -> None:
         """SIGINT, to the worker and its children, as Jupyter does with a kernel. Returns once it is sent, so that one sent for a
         call can't reach the next."""
-        await self._signal(uid, signal.SIGINT)
+        if (member := self._members.get(uid)) is not None:
+            await self._ends.signal(member, signal.SIGINT)
 
     async def end(self, uid: UUID) -> None:
         """SIGTERM, then SIGKILL. Returns when the worker has ended."""
-        member = self._members.get(uid)
-        if member is None:
-            return
-        await self._signal(uid, signal.SIGTERM)
-        await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
-        await self.kill(uid)
+        if (member := self._members.get(uid)) is not None:
+            await self._ends.end(member, _ASKED)
 
     async def restart(self, uid: UUID) -> None:
         """Ends it, whatever it does; another takes its place. Returns when it has ended."""
         if (member := self._members.get(uid)) is not None:
             member.asked_to_end = True
-            member.ended_by_us = member.ended_by_us or "as was asked"
-            await self.end(uid)
+            member.ended_by_us = member.ended_by_us or _ASKED
+            await self._ends.end(member, _ASKED)
 
-    async def kill(self, uid: UUID, why: str = "as was asked") -> None:
+    async def kill(self, uid: UUID, why: str = _ASKED) -> None:
         """Returns when the worker has ended."""
         if (member := self._members.get(uid)) is not None:
-            await self._kill(member, why)
-
-    async def _kill(self, member: Member, why: str) -> None:
-        member.ended_by_us = member.ended_by_us or why
-        self._nursery.kill(member.child.uid)
-        done, _ = await asyncio.wait({member.child.exited}, timeout=SIGNAL_S)
-        if not done:
-            _signal_group(member, signal.SIGKILL)
-            await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
-
-    async def _signal(self, uid: UUID, number: int) -> None:
-        member = self._members.get(uid)
-        if member is None:
-            return
-        try:
-            await asyncio.wait_for(self._nursery.signal(str(uid), number), SIGNAL_S)
-        except TimeoutError:
-            _signal_group(member, number)
+            await self._ends.kill(member, why)
 
     async def stop(self, *, by: float | None = 0) -> None:
         """Calls under way end with `WorkerDied`, unless `by`, a time of the loop (None: for ever), gives them the time to be
@@ -486,13 +463,7 @@ class Crew:
         when the workers have ended, or a moment after they were killed; cancelled, it does so at once.
 
         Idempotent."""
-        await to_end(self._ending.start(self._stop(by), "stop", awaited=True), cancelled=self._hurry)
-
-    def _hurry(self) -> None:
-        self._hurried = True
-        for patience in self._patience:
-            if not patience.expired():
-                patience.reschedule(0)
+        await to_end(self._ending.start(self._stop(by), "stop", awaited=True), cancelled=self._ends.hurry)
 
     async def _stop(self, by: float | None) -> None:
         self.slots.close(NoWorkersAvailable("the pool was stopped"))
@@ -508,37 +479,8 @@ class Crew:
         self._proxy.evict(member.metadata.uid)
         try:
             await self._announce_end(member.metadata)
-            if not self._hurried and (by is None or by > asyncio.get_running_loop().time()):
-                await self._persuade(member, by)
+            await self._ends.persuade(member, by)
         finally:
             self._nursery.kill(member.child.uid)
             await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
             self._tidy(member)
-
-    async def _persuade(self, member: Member, by: float | None) -> None:
-        """It is told to stop, and its routines are cancelled; then comes SIGTERM. Returns when it has ended, or the time is up."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(by) as patience:
-                self._patience.add(patience)
-                try:
-                    with suppress(TimeoutError, RpcError):
-                        async with asyncio.timeout_at(None if by is None else by - _reserved_s(by)):
-                            with closing(WorkerConnection(member.metadata)) as connection:
-                                await connection.stop(0)
-                            await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
-                    if not member.child.exited.done():
-                        await self._signal(member.metadata.uid, signal.SIGTERM)
-                        await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
-                finally:
-                    self._patience.discard(patience)
-
-
-def _reserved_s(by: float) -> float:
-    """Of the time until then, for SIGTERM to show its effect."""
-    return min(TERMINATE_S, (by - asyncio.get_running_loop().time()) / 2)
-
-
-def _signal_group(member: Member, number: int) -> None:
-    """Past a nursery that is stopped: it has not reaped the worker, so the number is still the worker's."""
-    with suppress(ProcessLookupError):
-        os.killpg(member.child.pid, number)
