@@ -39,7 +39,7 @@ class CallRejected(WoolError):
 
     def __init__(self, message: str, error: bytes = b"") -> None:
         super().__init__(message)
-        self.error = error  # what was raised there (`wire.shipping`); for whoever made the call
+        self.error = error  # what a user's object raised there (`wire.shipping`); for whoever made the call
 
 
 class PayloadTooLarge(WoolError):

@@ -59,9 +59,10 @@ class Submitter:
         self._take(worker, self._readers[worker].ready(at))
 
     def lost(self, worker):
-        reader = self._readers.pop(worker)
-        self._take(worker, reader.rest())
-        reader.close()
+        reader = self._readers.pop(worker, None)
+        if reader is not None:
+            self._take(worker, reader.rest())
+            reader.close()
 
     def close(self):
         for reader in self._readers.values():

@@ -115,10 +115,11 @@ class Submissions:
         (self._go_on.add if goes_on else self._go_on.discard)(worker)
 
     def lost(self, worker: UUID) -> None:
-        reader = self._readers.pop(worker)
-        self._show.text(reader.rest())
-        reader.close()
         self._go_on.discard(worker)
+        reader = self._readers.pop(worker, None)
+        if reader is not None:
+            self._show.text(reader.rest())
+            reader.close()
 
     def settled(self) -> None:
         with self._lock:

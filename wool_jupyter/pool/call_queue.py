@@ -114,8 +114,8 @@ class Item:
 class Running(Protocol):
     """A call that holds a slot (`kernel_pool.PoolCall`)."""
 
-    worker: WorkerMetadata
-
+    @property
+    def worker(self) -> WorkerMetadata: ...
     @property
     def ended(self) -> bool: ...
     def recall(self) -> None: ...
@@ -406,6 +406,7 @@ class _Run:
             self._timer.cancel()
 
     def _take(self, report: batches.Report, worker: UUID) -> None:
+        self._origin.ready(worker)  # another one, if the first was gone before the run began there
         self._origin.printed(worker, report.at, report.shown, goes_on=report.goes_on)
         for done in report.done:
             item = self._sent.popleft()

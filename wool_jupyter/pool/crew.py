@@ -27,13 +27,15 @@ from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
 from wool_jupyter.pool.obituary import has_crashed, how_it_ended, obituary
 from wool_jupyter.pool.slots import Slots
-from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
+from wool_jupyter.records import ChannelOptions, DiscoveryEventType, WorkerMetadata
 from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S
 from wool_jupyter.wire import layout
+from wool_jupyter.wire.ledger import Ledger
 
 _LOST = "The process that looks after the workers has ended, and they with it: a new pool has new ones"
 
 _ASKED = "as was asked"
+_OPTIONS = ChannelOptions()
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ class Crew:
         tags: frozenset[str] = frozenset(),
         pinned: Callable[[UUID], bool] = lambda _: False,
         tell: events.Tell = events.to_nobody,
+        options: ChannelOptions = _OPTIONS,
     ) -> None:
         """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
         announced, before its main thread counts as free. `pinned`: whether a smaller crew must not let a worker go."""
@@ -76,6 +79,7 @@ class Crew:
         self._pinned = pinned
         self._tell = tell
         nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
+        self._options = options
         self._members: dict[UUID, Member] = {}
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
@@ -273,6 +277,7 @@ class Crew:
             raise
 
     async def _serves(self, uid: UUID) -> None:
+        ledger = Ledger.create(layout.ledger(self._home.directory, str(uid)))
         # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
         command = [
             sys.executable,
@@ -290,8 +295,9 @@ class Crew:
         )
         # Before anything runs there.
         oom_kills, crash_report = host.oom_kills(), layout.crash_report(self._home.directory, child.uid)
-        metadata = WorkerMetadata(uid, child.report["address"], child.pid, self._version, self._tags)
-        member = Member(metadata, child, time.time(), oom_kills, crash_report)
+        address = child.report["address"]
+        metadata = WorkerMetadata(uid, address, child.pid, self._version, self._tags, options=self._options)
+        member = Member(metadata, child, time.time(), oom_kills, crash_report, ledger)
         try:
             await self._announce("worker-added", metadata)
             if self._admitted is not None:
@@ -324,8 +330,9 @@ class Crew:
         return bool(member.last_used) or is_old or member.asked_to_end or member.leaves
 
     def _tidy(self, member: Member) -> None:
-        """Its socket, and the report of a crash that it did not come to: a home may see many workers."""
-        layout.socket(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
+        """Its socket and ledger, and the report of a crash that it did not come to: a home may see many workers."""
+        for path in (layout.socket, layout.ledger):
+            path(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
         if not has_crashed(member.crash_report):
             member.crash_report.unlink(missing_ok=True)
 

@@ -5,8 +5,6 @@ Packed on the thread that calls and unpacked in the context that runs it (`wire.
 
 import importlib
 import io
-import os
-import sys
 import types
 import weakref
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +16,18 @@ from uuid import uuid4
 import msgspec
 
 from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge, in_words
-from wool_jupyter.wire import buffers, culprits, frames, homes, pickling, rebuilding, shell_names, shipping, standins
+from wool_jupyter.wire import (
+    buffers,
+    callers,
+    culprits,
+    frames,
+    homes,
+    pickling,
+    rebuilding,
+    shell_names,
+    shipping,
+    standins,
+)
 from wool_jupyter.wire.buffers import Parcel
 
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
@@ -71,8 +80,8 @@ def pack_call(invocation: Invocation, *, places: tuple[str, ...], proxy: bytes) 
     """Writes large buffers into the first of `places` that has room. `CannotShip` names an argument that does not pickle;
     `PayloadTooLarge`, `NoRoom`."""
     shipment = _Shipment(invocation, in_band=not places)
-    path = tuple(map(os.path.abspath, sys.path))
-    return Packed(encode(_request(shipment, places, proxy=proxy, path=path)), shipment.described)
+    request = _request(shipment, places, proxy=proxy, path=callers.path())
+    return Packed(encode(request), shipment.described)
 
 
 def _request(
@@ -229,8 +238,7 @@ class _NameFailed(Exception):
 
 def unpack_call(request: Request) -> Invocation:
     """In a context with a home of its own. Raises whatever the user's objects raise."""
-    # Behind the worker's own: nothing is shadowed.
-    sys.path += [place for place in request.path if place not in sys.path]
+    callers.follow(request.path)
     for module in request.submodules:
         with suppress(ImportError):  # reached through a package perhaps; who needs it, says so
             importlib.import_module(module)

@@ -16,7 +16,8 @@ import msgspec
 
 # Large data leaves a message as files (`wire.buffers`): what stays is far below. A message above is somebody's mistake.
 MESSAGE_MAX_BYTES = 16 << 20
-FRAME_MAX_BYTES = MESSAGE_MAX_BYTES - 5  # beside an array's longest head
+HEAD_MAX_BYTES = 5  # of an array
+FRAME_MAX_BYTES = MESSAGE_MAX_BYTES - HEAD_MAX_BYTES
 
 DecodeError = msgspec.DecodeError
 

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ from uuid import UUID
 
 from wool_jupyter import host
 from wool_jupyter.balance.protocol import Task
+from wool_jupyter.dispatch import setups
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
+from wool_jupyter.wire.ledger import Ledger
 from wool_jupyter.worker import identity
 from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.batch_routine import batch_routine
@@ -47,13 +49,15 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
         "call": call_routine(routines),
     }
     handlers["lent"] = handlers["batch"]
-
-    async def asked(_active: int, task: Task) -> bool:
-        return (
-            task.routine == "lent" and lane.is_busy
-        )  # who waits for a main thread must not keep one busy that waits, too
-
-    service = WorkerService(handlers, token=read_token(directory), admission=Admission(asked))
+    setup = setups.read(Path(directory))
+    ledger = Ledger.open(layout.ledger(Path(directory), uid))
+    service = WorkerService(
+        handlers,
+        token=read_token(directory),
+        admission=Admission(_asks(lane, await routines.hook(setup))),
+        begins=ledger.begins,
+        options=setup.options,
+    )
     address = f"unix:{layout.socket(Path(directory), uid)}"
     await service.start(address)
     report = {"address": address, "pid": os.getpid()}
@@ -61,6 +65,20 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
         ready.write(json.dumps(report) + "\n")
     await service.stopped()
     await service.close()
+
+
+_Ask = Callable[[int, Task], Awaitable[bool]]
+
+
+def _asks(lane: MainLane, ask: _Ask | None) -> _Ask:
+    """Who waits for a main thread must not keep another one busy that waits, too: a call that is lent finds an idle one or none."""
+
+    async def enough(active: int, task: Task) -> bool:
+        if task.routine == "lent" and lane.is_busy:
+            return True
+        return ask is not None and await ask(active, task)
+
+    return enough
 
 
 class _SideThread(threading.Thread):

@@ -85,6 +85,9 @@ class _Run:
         if self._job is not None:
             self._lane.interrupt(self._job)
 
+    def stopping(self) -> None:
+        pass
+
     async def close(self) -> None:
         self.recall()
         self.interrupt()
