@@ -78,6 +78,10 @@ class KeptOnWorker(WoolError):
     """The value lives on a worker. Use it in a `%%wool` cell."""
 
 
+class BlockedOnOwnPool(WoolError):
+    """Code on a worker would have blocked for a call of its own pool. Nothing was submitted: await it, or submit it elsewhere."""
+
+
 class StaysInKernel(WoolError):
     """The value stayed in the kernel. Make it inside the cell."""
 

@@ -90,6 +90,10 @@ class Call:
         """A KeyboardInterrupt in the routine, if a command is pending, which then answers with what the routine made of it."""
         self._say(frames.Interrupt(self.number))
 
+    def recall(self) -> None:
+        """What the routine has been given and has not begun comes back, with the answer to a pending command."""
+        self._say(frames.Recall(self.number))
+
     def cancel(self) -> None:
         """As `interrupt`, a CancelledError. Ends a routine that waits for a command."""
         self._say(frames.Cancel(self.number))

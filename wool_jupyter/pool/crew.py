@@ -109,6 +109,11 @@ class Crew:
         return sum(not member.drains for member in self._members.values())
 
     @property
+    def most(self) -> int:
+        """Workers that there may be."""
+        return self._most
+
+    @property
     def starting(self) -> int:
         return self._starting
 
@@ -459,10 +464,10 @@ class Crew:
             member.ended_by_us = member.ended_by_us or _ASKED
             await self._ends.end(member, _ASKED)
 
-    async def kill(self, uid: UUID) -> None:
+    async def kill(self, uid: UUID, why: str = _ASKED) -> None:
         """Returns when the worker has ended."""
         if (member := self._members.get(uid)) is not None:
-            await self._ends.kill(member, _ASKED)
+            await self._ends.kill(member, why)
 
     async def stop(self, *, by: float | None = 0) -> None:
         """Calls under way end with `WorkerDied`, unless `by`, a time of the loop (None: for ever), gives them the time to be

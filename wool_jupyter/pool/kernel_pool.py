@@ -4,6 +4,7 @@ run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ 
 """
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -24,12 +25,16 @@ from wool_jupyter.errors import (
     WorkerRefused,
 )
 from wool_jupyter.pool import events
+from wool_jupyter.pool.call_queue import CallQueue
 from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
 from wool_jupyter.pool.obituary import obituary
+from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
+
+_Body = bytes | Callable[[], bytes]
 
 
 class KernelPool:
@@ -43,6 +48,17 @@ class KernelPool:
         self._under_way: dict[events.About, UUID] = {}
         self._tasks = OwnedTasks("pool")
         self._stopped = False
+        self.calls = CallQueue(self)
+
+    @property
+    def main_threads(self) -> int:
+        """That calls may have side by side, once as many workers run."""
+        return self.crew.most
+
+    @property
+    def line(self) -> Slots:
+        """Of those that wait for one."""
+        return self.crew.slots
 
     @classmethod
     async def start(
@@ -87,20 +103,30 @@ class KernelPool:
         raise AssertionError  # for mypy: the stack swallows nothing
 
     async def run(
-        self, routine: str, body: bytes, *, only: UUID | None = None, about: events.About | None = None
+        self,
+        routine: str,
+        body: _Body,
+        *,
+        only: UUID | None = None,
+        about: events.About | None = None,
+        who: object = None,
     ) -> "PoolCall":
         """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
-        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone.
+        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone. A function makes the
+        body when the turn has come; what it raises ends the call.
 
-        `about`: what is shown of it."""
-        about = about or events.About("call", routine, bytes_in=len(body))
-        place = partial(self._shown, routine, body, only, about)
+        `about`: what is shown of it; a function may still fill it in. `who`: as for `Slots.take`."""
+        about = about or events.About("call", routine, bytes_in=len(body) if isinstance(body, bytes) else 0)
+        made = body if isinstance(body, bytes) else functools.cache(body)
+        place = partial(self._shown, routine, made, only, about, who)
         return PoolCall(self, place, *await place(), about)
 
-    async def _shown(self, routine: str, body: bytes, only: UUID | None, about: events.About) -> tuple[Call, Member]:
+    async def _shown(
+        self, routine: str, body: _Body, only: UUID | None, about: events.About, who: object
+    ) -> tuple[Call, Member]:
         self._tell(events.Waits(about))
         try:
-            call, member = await self._placed(routine, body, only)
+            call, member = await self._placed(routine, body, only, who)
         except BaseException:
             self._tell(events.Over(about, None))
             raise
@@ -108,13 +134,14 @@ class KernelPool:
         self._tell(events.Placed(about, call.worker.uid))
         return call, member
 
-    async def _placed(self, routine: str, body: bytes, only: UUID | None) -> tuple[Call, Member]:
+    async def _placed(self, routine: str, body: _Body, only: UUID | None, who: object) -> tuple[Call, Member]:
         while True:
             if self._stopped:
                 raise NoWorkersAvailable("the pool was stopped")
-            await self.crew.slots.take()
+            await self.crew.slots.take(who)
             try:
-                call = await self._proxy.dispatch(routine, body, only=only, begun=True)
+                made = body if isinstance(body, bytes) else body()
+                call = await self._proxy.dispatch(routine, made, only=only, begun=True)
             except NoWorkersAvailable:
                 self.crew.slots.add()  # its worker has just left, or does not answer any more
                 if only is not None:
@@ -174,6 +201,7 @@ class KernelPool:
     async def stop(self) -> None:
         """Calls under way end with `WorkerDied`. Idempotent."""
         self._stopped = True
+        await self.calls.stop()
         await self._tasks.close()
         with suppress(
             DiscoveryNamespaceNotFound
@@ -206,6 +234,19 @@ class PoolCall:
     @property
     def ended(self) -> bool:
         return self._call.ended
+
+    def recall(self) -> None:
+        self._call.recall()
+
+    async def interrupt(self) -> None:
+        """A SIGINT, if the call has not ended. Returns once it is sent."""
+        if not (self._closed or self._call.ended):
+            await self._pool.crew.interrupt(self.worker.uid)
+
+    async def kill(self, why: str) -> None:
+        """Ends its worker, if the call has not ended."""
+        if not (self._closed or self._call.ended):
+            await self._pool.crew.kill(self.worker.uid, why)
 
     async def step(self, answer: bytes | None = None) -> bytes | None:
         """As `Call.step`; a `WorkerDied` says how it ended. A worker that fails at a call by a fault of its own is ended: whatever

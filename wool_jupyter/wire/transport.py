@@ -43,7 +43,7 @@ __all__ = [
 SERVICE = "wool.Worker"
 METHOD = "session"
 
-PROTOCOL = "2"  # changes with what frames, cells and their pickles mean: two ends of different ones do not talk
+PROTOCOL = "3"  # changes with what frames, cells and their pickles mean: two ends of different ones do not talk
 PROTOCOL_KEY, VERSION_KEY = "wool-protocol", "wool-version"  # of a call's metadata
 
 # Whoever sends checks the size itself (wire.outbox): gRPC's answer would end the stream, and with it its other calls.

@@ -4,7 +4,7 @@ import asyncio
 import enum
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.errors import CallFailed, MessageTooLarge, in_words
@@ -41,6 +41,15 @@ class Body(Protocol):
 
     async def close(self) -> None:
         """Ends a body that waits, has not begun, or is over; returns when nothing of it runs any more."""
+        ...
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A body that is made of parts."""
+
+    def recall(self) -> None:
+        """Gives back those that have not begun."""
         ...
 
 
@@ -196,6 +205,9 @@ class Session:
                 self._cancel(number, call)
             case _, frames.Interrupt():
                 call.body.interrupt()
+            case _, frames.Recall():
+                if isinstance(call.body, Divisible):
+                    call.body.recall()
             case _State.WAITING, frames.Next() | frames.Send() | frames.Throw() | frames.Close():
                 call.state = _State.STEPPING
                 call.last = isinstance(frame, frames.Close)
