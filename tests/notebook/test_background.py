@@ -629,6 +629,18 @@ def test_a_job_that_saves_when_it_is_cancelled_ends_well(kernel):
     assert value(kernel, "saved") == 1
 
 
+def test_a_job_that_a_cancellation_can_t_reach_loses_its_worker(kernel):
+    body = (
+        "import signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"  # as a C call that does not return
+        "print('busy', flush=True)\ntime.sleep(600)"
+    )
+    job = submit(kernel, body)
+    job.cell.late(lambda shown: "busy" in shown.stdout)
+    kernel.ok(f"%wool cancel {job.number}")
+    assert "was cancelled" in job.end()
+    assert kernel.wool("1 + 1").value == "2"
+
+
 def test_cancelled_twice_it_loses_its_worker(kernel):
     body = (
         "import time\nprint('busy', flush=True)\n"
