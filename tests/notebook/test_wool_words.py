@@ -170,15 +170,11 @@ def test_tab_offers_it_once_when_the_extension_is_loaded_again_and_not_after_it_
     assert "status" not in offered(fresh_kernel, "%wool sta")
 
 
-def test_a_command_whose_answer_has_nowhere_to_go_fails_alone():
-    """A page that was closed meanwhile."""
+def test_a_request_that_needs_a_pool_or_makes_no_sense_is_answered_at_once():
+    """Without a kernel, and without what a pool needs."""
     answers = []
-
-    def answer(content):
-        answers.append(content)
-
-    Commands(None).obey({"do": "interrupt", "worker": "ab"}, answer, deaf=False)
-    Commands(None).obey("nonsense", answer, deaf=False)
+    Commands(None).obey({"do": "interrupt", "worker": "ab"}, answers.append, deaf=False)
+    Commands(None).obey("nonsense", answers.append, deaf=False)
     assert answers == [
         {"did": "interrupt", "error": "no pool runs"},
         {"did": None, "error": "not understood: 'nonsense'"},
