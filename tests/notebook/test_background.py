@@ -132,6 +132,17 @@ def test_its_display_tells_the_state_and_stays_true(kernel, gate):
     assert "text/html" in last.data
 
 
+def test_news_that_came_when_no_cell_ran_come_again_with_the_next_one(kernel):
+    """For nbclient, which listens to the running cell alone."""
+    job = submit(kernel, "quick = 1")
+
+    def is_told(shown):
+        return any(output.kind == "update" and "bound `quick`" in output.text for output in shown.outputs)
+
+    job.cell.late(is_told)
+    assert is_told(kernel.ok("1"))
+
+
 def test_names_are_bound_between_cells_without_one_that_runs(kernel, gate):
     kernel.ok("class Told:\n    def __setstate__(self, state):\n        open(state['path'], 'w').close()")
     told = Path(gate.path.with_name("told"))
@@ -512,6 +523,46 @@ def test_options_name_what_goes_in_and_comes_back(kernel, gate):
     assert running.result().value == "3"
     assert value(kernel, "'other' in dir()") is False
     assert "bound `best`" in job.sentence()
+
+
+def test_an_input_that_an_option_names_is_waited_for(kernel, gate):
+    submit(kernel, f"{gate.wait}def use(): return pending\npending = 7")
+    running = kernel.begin("%%wool -i f=use -o got=result\nresult = f()")
+    running.wait_for("waits for job")
+    gate.open()
+    assert running.result().status == "ok"
+    assert value(kernel, "got") == 7
+
+
+def test_another_thread_takes_what_is_there(kernel, gate):
+    kernel.ok("x = 'old'")
+    submit(kernel, f"{gate.wait}x = 'new'")
+    kernel.ok(
+        "import threading\nseen = []\n"
+        "def read(): seen.append(get_ipython().run_cell_magic('wool', '', \"__import__('builtins').str('ran')\"))\n"
+        "def submit():\n    try: get_ipython().run_cell_magic('wool', '--bg', '1')\n"
+        "    except Exception as error: seen.append(str(error))"
+    )
+    kernel.ok("for act in (read, submit):\n    thread = threading.Thread(target=act); thread.start(); thread.join()")
+    assert value(kernel, "seen") == [
+        "ran",
+        "A cell in the background is submitted by the main thread, which binds its names",
+    ]
+    gate.open()
+
+
+def test_a_value_that_asks_for_a_job_while_it_is_loaded_is_told_that_it_can_t(kernel):
+    submit(kernel, "1").wait()
+    kernel.ok(
+        "job = Out[max(n for n, out in Out.items() if type(out).__name__ == 'Job')]\nasked = []\n"
+        "class Asks:\n    def __setstate__(self, state):\n"
+        "        late = get_ipython().user_ns['late']\n"
+        "        try: late.result()\n        except Exception as error: asked.append(str(error))"
+    )
+    kernel.ok("%%wool --bg\nasks = Asks()\nasks.a = 1")
+    kernel.ok("late = _")
+    kernel.ok("%wool wait")
+    assert "is being taken in" in value(kernel, "asked[-1]")
 
 
 def test_a_value_that_can_t_travel_is_a_handle(kernel):
