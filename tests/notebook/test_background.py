@@ -742,25 +742,26 @@ def run(n, press):
     press.start()
     get_ipython().run_cell_magic("wool", "--bg", f"stormed = {n}")
 
-submitted = 0
+submitted = caught = 0
 for n in range(80):
     press = threading.Timer(random.Random(n).uniform(0, 0.012), os.kill, (os.getpid(), signal.SIGINT))
     try:
         run(n, press)
         submitted += 1
     except KeyboardInterrupt:
-        pass
+        caught += 1
     try:  # a late one
         press.join()
         sum(range(1000))
     except KeyboardInterrupt:
-        pass
+        caught += 1
 """
 
 
 def test_an_interrupt_at_any_moment_of_a_submission_leaves_nothing_half_done(kernel):
     kernel.ok(STORM, timeout=60)
     assert value(kernel, "0 < submitted < 80")
+    assert value(kernel, "caught") == 80  # none is lost
     kernel.ok("%wool wait", timeout=60)
     states = kernel.ok("%wool jobs").stdout.splitlines()
     assert all(re.search("is done after|was cancelled after", line) for line in states[-80:]), states
@@ -850,6 +851,13 @@ def test_an_interrupt_ends_a_wait_in_words(kernel, gate):
     assert f"the wait has ended, and job {job.number} goes on" in result.stdout
     gate.open()
     assert "is done" in job.end()
+
+
+@pytest.mark.parametrize("word", ["jobs", "wait", "cancel", "output"])
+def test_the_words_without_a_job(fresh_kernel, word):
+    assert fresh_kernel.ok(f"%wool {word}").stdout == "wool: no background jobs\n"
+    assert fresh_kernel.run("%%wool --bg\nx = = 1").error.ename == "SyntaxError"
+    assert fresh_kernel.ok(f"%wool {word}").stdout == "wool: no background jobs\n"
 
 
 @pytest.mark.parametrize("word", ["wait", "cancel", "output"])
