@@ -39,7 +39,7 @@ class CallRejected(WoolError):
 
     def __init__(self, message: str, error: bytes = b"") -> None:
         super().__init__(message)
-        self.error = error  # what was raised there (`wire.shipping`); for whoever made the call
+        self.error = error  # what a user's object raised there (`wire.shipping`); for whoever made the call
 
 
 class PayloadTooLarge(WoolError):
@@ -76,6 +76,10 @@ class CannotLoad(WoolError):
 
 class KeptOnWorker(WoolError):
     """The value lives on a worker. Use it in a `%%wool` cell."""
+
+
+class BlockedOnOwnPool(WoolError):
+    """Code on a worker would have blocked for a call of its own pool. Nothing was submitted: await it, or submit it elsewhere."""
 
 
 class StaysInKernel(WoolError):

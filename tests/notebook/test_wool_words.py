@@ -144,7 +144,7 @@ def test_tab_offers_words_workers_options_and_names(fresh_kernel):
     uid = status(fresh_kernel)[0][0]
     for code, words in {
         "%wool ": sorted(
-            "dashboard doctor interrupt logs restart scale start status stop jobs wait cancel output".split()
+            "cancel dashboard doctor interrupt jobs logs output restart scale start status stop wait".split()
         ),
         "x = 1\n%wool st": ["start", "status", "stop"],
         "view = %wool da": ["dashboard"],

@@ -171,6 +171,7 @@ class Sending:
             answer: bytes | None = None
             while True:
                 data = await call.step(answer)
+                self.worker = call.worker.uid
                 if data is None:
                     raise CannotLoad("the worker ended the cell without an outcome")
                 event = cells.decode_event(data)

@@ -23,7 +23,6 @@ from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.status_line import StatusLine
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
-from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import ambient, cells
 
@@ -131,7 +130,7 @@ class _Replay:
     # A `Sink`, on the loop.
 
     def begun(self, call: PoolCall) -> None:
-        self._running = _Running(self._bridge, self._pool, call.worker)
+        self._running = _Running(self._bridge, self._pool, call)
 
     async def take(self, event: cells.Event) -> bytes | None:
         handled: Future[bytes | None] = Future()
@@ -280,20 +279,20 @@ class _Here:
 class _Running:
     """The running cell, as ■ sees it."""
 
-    def __init__(self, bridge: Bridge, pool: KernelPool, worker: WorkerMetadata) -> None:
-        self._bridge, self._pool, self._worker, self._pid = bridge, pool, worker.uid, worker.pid
+    def __init__(self, bridge: Bridge, pool: KernelPool, call: PoolCall) -> None:
+        self._bridge, self._pool, self._call = bridge, pool, call
 
     def ignores_interrupts(self) -> bool:
-        return host.ignores(self._pid, signal.SIGINT)
+        return host.ignores(self._call.worker.pid, signal.SIGINT)
 
     def interrupt(self) -> None:
-        self._bridge.enter(self._pool.crew.interrupt(self._worker)).result()
+        self._bridge.enter(self._pool.crew.interrupt(self._call.worker.uid)).result()
 
     def end(self) -> None:
-        self._bridge.enter(self._pool.crew.end(self._worker)).result()
+        self._bridge.enter(self._pool.crew.end(self._call.worker.uid)).result()
 
     def kill(self) -> None:
-        self._bridge.enter(self._pool.crew.kill(self._worker)).result()
+        self._bridge.enter(self._pool.crew.kill(self._call.worker.uid)).result()
 
 
 _SWITCHES = 100  # flushed per batch: each costs a message of its own

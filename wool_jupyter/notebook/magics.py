@@ -18,6 +18,8 @@ from wool_jupyter.notebook import job_words, threads
 from wool_jupyter.settings import PoolSettings
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     from wool_jupyter.notebook.background import Background
     from wool_jupyter.notebook.runtime import Runtime
     from wool_jupyter.pool.kernel_pool import KernelPool
@@ -379,6 +381,12 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import doctor
 
         print(doctor.render(doctor.gather(_runtime_if_loaded())))
+
+
+def settings_in(shell: "InteractiveShell") -> PoolSettings:
+    """Those of `%config Wool`, once the extension is loaded."""
+    registered = shell.magics_manager.registry.get(Wool.__name__)
+    return PoolSettings() if registered is None else registered.settings()
 
 
 def _renamed(option: str, given: list[list[str]] | None) -> dict[str, str] | None:

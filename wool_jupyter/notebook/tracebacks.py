@@ -34,6 +34,11 @@ def show_plainly(error: BaseException) -> None:
     _set_renderer(error, _LastLine(error))
 
 
+def show_users_frames(error: BaseException) -> None:
+    """Wherever it is shown; its causes are shown whole."""
+    _set_renderer(error, _UserTraceback(error))
+
+
 def rendered(error: BaseException, shell: "InteractiveShell") -> list[str]:
     """As a plain cell would show it, for an error that nobody raises here."""
     if isinstance(error, WoolError):
