@@ -82,7 +82,7 @@ class CellRun:
         self.settings = settings
         self.source = prepare_source(shell, body)
         self.capture = analyze(self.source.source, shell.compile.flags, filename=self.source.filename)
-        if before_shipping is not None:
+        if before_shipping is not None and route.inputs is None:
             before_shipping(self.source.source, self.capture)
         self.shipment = exchange.Shipment(
             shell.user_ns,
