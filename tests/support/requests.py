@@ -20,5 +20,6 @@ def cell_request(source: str, directory: Path) -> bytes:
         budget_bytes=None,
         release=(),
         results=None,
+        message="",
     )
     return cells.encode(request)

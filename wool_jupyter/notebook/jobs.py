@@ -9,8 +9,7 @@ import getpass
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -19,14 +18,16 @@ from wool_jupyter.errors import CannotLoad, NotBound, WoolError, WorkerDied
 from wool_jupyter.notebook import exchange, figures, late_text, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.capture import analyze
+from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.interrupts import Interrupts
 from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.notebook.replay import Replay, loaded
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import CellSource, prepare_source
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import PoolSettings
-from wool_jupyter.wire import ambient, buffers, cells
+from wool_jupyter.wire import ambient, cells
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -88,7 +89,6 @@ class _CellJob:
         self._settings = settings
         self._route = route
         self._interrupts = Interrupts()
-        self._late: list[Callable[[], object]] = []
 
     def run(self, body: str) -> _End:
         source = prepare_source(self._shell, body)
@@ -107,7 +107,7 @@ class _CellJob:
         self, pool: KernelPool, body: str, source: CellSource, shipment: exchange.Shipment
     ) -> _End | cells.Refused:
         with self._runtime.call_directories() as places:
-            text = TextReader(places[0])
+            text = self._flow(places[0], source.number)
             is_followed = False
             try:
                 request = self._request(body, source, shipment, places)
@@ -125,6 +125,16 @@ class _CellJob:
             # It came when the body had ended: Run All stops, and the names are there.
             return _End(None, KeyboardInterrupt())
         return end
+
+    def _flow(self, directory: str, number: int) -> Flow:
+        flow = Flow(
+            TextReader(directory),
+            self._settings.output_budget_bytes,
+            cell=number,
+            shelve=lambda: self._runtime.left_out.of(number),
+        )
+        self._replay = Replay(self._shell, flow)
+        return flow
 
     def _workers(self) -> set[UUID]:
         return {worker.uid for worker in self._runtime.workers()}
@@ -146,7 +156,12 @@ class _CellJob:
             budget_bytes=self._settings.result_budget_bytes,
             release=self._runtime.handles.released(),
             results=self._route.results,
+            message=self._message(),
         )
+
+    def _message(self) -> str:
+        get_parent = getattr(self._shell, "get_parent", None)
+        return str(get_parent().get("header", {}).get("msg_id", "")) if get_parent else ""
 
     def _ambient(self) -> ambient.State:
         """Says what of it can't be shipped, once."""
@@ -159,7 +174,7 @@ class _CellJob:
         return state
 
     def _run_on(
-        self, pool: KernelPool, request: cells.CellRequest, text: TextReader, only: UUID | None
+        self, pool: KernelPool, request: cells.CellRequest, text: Flow, only: UUID | None
     ) -> tuple[cells.Outcome | cells.Refused, UUID]:
         bridge = self._runtime.bridge
         asked = bridge.enter(pool.run("cell", cells.encode(request), only=only), unwanted=PoolCall.close)
@@ -176,17 +191,17 @@ class _CellJob:
             _notice("its worker was ended and is replaced; what the cell had bound is lost")
             raise KeyboardInterrupt from None
         finally:
-            _show_text(text.rest())
+            self._replay.end()
             self._runtime.bridge.start(call.close(), "end of a call")
         return outcome, call.worker.uid
 
     # While it runs.
 
-    def _events(self, pool: KernelPool, call: PoolCall, text: TextReader) -> cells.Outcome | cells.Refused:
+    def _events(self, pool: KernelPool, call: PoolCall, text: Flow) -> cells.Outcome | cells.Refused:
         running = _Running(self._runtime.bridge, pool, call.worker)
 
         def tick() -> None:
-            _show_text(text.ready())
+            self._replay.text(text.ready())
             for notice in self._interrupts.pass_on(running):
                 _notice(notice)
 
@@ -202,7 +217,7 @@ class _CellJob:
                 raise CannotLoad("the worker ended the cell without an outcome")
             event = cells.decode_event(data)
             answer = None
-            _show_text(text.ready(event.at))
+            self._replay.up_to(event)
             match event:
                 case cells.Outcome() | cells.Refused():
                     return event
@@ -210,9 +225,8 @@ class _CellJob:
                     self._interrupts.saw(delivered=delivered)
                 case cells.Ask():
                     answer = cells.encode(self._answer(event))
-                case cells.Display() | cells.Clear():
-                    show = self._showing(event)
-                    self._late.append(show) if isinstance(event, cells.Display) and event.late else show()
+                case _:
+                    self._replay.event(event)
 
     def _wait(self, future: "Future[T]", tick: Callable[[], object]) -> T:
         while True:
@@ -235,15 +249,6 @@ class _CellJob:
             except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 (the cell's to handle: EOFError, ...)
                 return cells.Answer(None, pickle.dumps(error))
 
-    def _showing(self, event: cells.Display | cells.Clear) -> Callable[[], object]:
-        """Loaded now, for its file goes with the call; to be shown now or later."""
-        publisher = self._shell.display_pub
-        if isinstance(event, cells.Clear):
-            return partial(publisher.clear_output, event.wait)
-        content = _loaded(event.content)
-        shown = {"transient": content["transient"], "update": content["update"]}
-        return partial(publisher.publish, content["data"], content["metadata"], **shown)
-
     # When it has ended. An interrupt is held back: half of the names would be worse than either.
 
     def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, worker: UUID) -> _End:
@@ -264,14 +269,14 @@ class _CellJob:
                 _notice(f"{result.why}: it stays on its worker, where %%wool cells that read `{homes[0]}` will run")
             else:
                 last_value = kept
-                kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)
+                kept.shown_as(loaded(outcome.bundle) if outcome.bundle else None)
         ambient.follow(outcome.ambient, outcome.ambient_before, process=False)
         for aspect in ambient.unshippable(outcome.ambient):
             _notice(f"{aspect} as the cell left it can't be shipped: it stays here as it was")
         self._shell.compile.flags |= outcome.compiler_flags
         for payload in pickle.loads(outcome.payload):
             self._shell.payload_manager.write_payload(payload)
-        self._show_late()
+        self._replay.show_late()
         error = arrived.error
         if error is None and outcome.error:
             error = RuntimeError(outcome.error)  # its class is not to be had here
@@ -288,19 +293,6 @@ class _CellJob:
                 raise CannotLoad(lost)
             _notice(lost)
         return _End(last_value, error)
-
-    def _show_late(self) -> None:
-        """A plain cell shows its result or error before the figures that were left open."""
-        if not self._late:
-            return
-        events = self._shell.events
-
-        def show(_result: object) -> None:
-            events.unregister("post_run_cell", show)
-            for show_it in self._late:
-                show_it()
-
-        events.register("post_run_cell", show)
 
 
 class _Running:
@@ -322,24 +314,7 @@ class _Running:
         self._bridge.enter(self._pool.crew.kill(self._worker)).result()
 
 
-def _loaded(parcel: buffers.Parcel) -> Any:
-    stream, out_of_band = buffers.unpack(parcel)
-    return pickle.loads(stream, buffers=out_of_band)
-
-
-_SWITCHES = 100  # flushed per batch: each costs a message of its own
-
-
-def _show_text(parts: Iterator[tuple[str, str]]) -> None:
-    """ipykernel gathers each stream for 0.2 s, which would swap them: the one that is left is flushed."""
-    before, switches = "", 0
-    for name, text in parts:
-        if before and name != before and switches < _SWITCHES:
-            getattr(sys, before).flush()
-            switches += 1
-        getattr(sys, name).write(text)
-        before = name
-
-
 def _notice(text: str) -> None:
-    print(f"wool: {text}", file=sys.stderr)
+    """Between what was printed before and what will be."""
+    sys.stdout.flush()
+    print(f"wool: {text}", file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.notebook.flow import Flow
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -37,10 +37,10 @@ class LateText:
     """Lives on one loop. Owns the readers that it is given."""
 
     def __init__(self) -> None:
-        self._followed: deque[tuple[TextReader, UUID, Show]] = deque()
+        self._followed: deque[tuple[Flow, UUID, Show]] = deque()
         self._is_watching = False
 
-    async def follow(self, text: TextReader, worker: UUID, show: Show, *, alive: Callable[[], Container[UUID]]) -> None:
+    async def follow(self, text: Flow, worker: UUID, show: Show, *, alive: Callable[[], Container[UUID]]) -> None:
         """Until its worker is gone. `alive` says which are there."""
         self._followed.append((text, worker, show))
         while len(self._followed) > _CELLS:
@@ -65,7 +65,7 @@ class LateText:
                 self._end(followed)
 
     @staticmethod
-    def _end(followed: tuple[TextReader, UUID, Show]) -> None:
+    def _end(followed: tuple[Flow, UUID, Show]) -> None:
         text, _, show = followed
         for name, part in text.rest():
             show(name, part)

@@ -40,6 +40,12 @@ class Wool(Magics):  # type: ignore[misc]
         allow_none=True,
         help="A larger result stays on its worker; None: a quarter of the memory that is free.",
     ).tag(config=True)
+    output_budget_bytes = Int(
+        _DEFAULTS.output_budget_bytes,
+        min=1,
+        allow_none=True,
+        help="A cell's text beyond this is left out of the notebook, and `%wool output` has it; None: all is shown.",
+    ).tag(config=True)
     start_timeout_s = Float(_DEFAULTS.start_timeout_s, min=0, help="How long one worker may take to start.").tag(
         config=True
     )
@@ -153,7 +159,10 @@ class Wool(Magics):  # type: ignore[misc]
 
     def _settings(self) -> PoolSettings:
         return PoolSettings(
-            workers=self.workers, result_budget_bytes=self.result_budget_bytes, start_timeout_s=self.start_timeout_s
+            workers=self.workers,
+            result_budget_bytes=self.result_budget_bytes,
+            output_budget_bytes=self.output_budget_bytes,
+            start_timeout_s=self.start_timeout_s,
         )
 
     def _start(self) -> None:

@@ -18,9 +18,10 @@ from wool_jupyter.dispatch import channels
 from wool_jupyter.errors import StartFailed, WoolError
 from wool_jupyter.notebook import logs, threads
 from wool_jupyter.notebook.bridge import Bridge
+from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.handles import Handles
 from wool_jupyter.notebook.late_text import LateText, Show
-from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.notebook.left_out import Shelf
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.pool.members import WorkerSnapshot
@@ -43,6 +44,7 @@ class Runtime:
         self._parents: tuple[Home | None, KernelPool | None] = None, None  # in a forked child
         self.failed_log: str | None = None  # what the last start wrote, if it failed: its files are gone
         self.handles = Handles()
+        self.left_out = Shelf()
         self.unshippable: list[str] = []  # aspects of the process that the last cell had to go without
         self._late_text = LateText()
         os.register_at_fork(after_in_child=self._disown)
@@ -118,7 +120,7 @@ class Runtime:
             self.bridge.abandon(outcome, unwanted)
             raise
 
-    def follow(self, text: TextReader, worker: UUID, show: Show) -> None:
+    def follow(self, text: Flow, worker: UUID, show: Show) -> None:
         """What its threads and children print from now on."""
         self.bridge.start(self._late_text.follow(text, worker, show, alive=self._alive), "late text")
 

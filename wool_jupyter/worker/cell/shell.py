@@ -73,7 +73,7 @@ class EventPublisher(DisplayPublisher):  # type: ignore[misc]
         **_: Any,
     ) -> None:
         self._validate_data(data, metadata)
-        self.shell.show(data, metadata or {}, transient or {}, update)
+        self.shell.show(data, metadata or {}, transient, update)
 
     def clear_output(self, wait: bool = False) -> None:
         self.shell.clear(wait)
@@ -90,6 +90,7 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
     show = AnyTrait()  # (data, metadata, transient, update)
     clear = AnyTrait()  # (wait)
     ask = AnyTrait()  # (prompt, password) -> str; blocks the main thread
+    fail = AnyTrait()  # (error, lines of its traceback)
 
     request: CellRequest
     last_value: Any = None
@@ -249,7 +250,10 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
 
     def _showtraceback(self, etype: type, evalue: BaseException, stb: list[str]) -> None:
         if self._depth:  # of a nested run_cell, a script, a callback: shown, not raised
-            sys.stderr.write("\n".join([*stb, ""]))
+            self.fail(evalue, stb)
+
+    def get_parent(self) -> dict[str, Any]:
+        return {"header": {"msg_id": self.request.message}} if self.request.message else {}
 
     def forget(self) -> None:
         """Hold on to no object of the cell."""
@@ -306,11 +310,12 @@ def _page(shell: ZMQInteractiveShell, strg: Any, start: int = 0, screen_lines: i
     shell.payload_manager.write_payload({"source": "page", "data": data, "start": max(0, start)})
 
 
-def make_shell(gate: Gate, *, show: Any, clear: Any, ask: Any) -> ZMQInteractiveShell:
+def make_shell(gate: Gate, **events: Any) -> ZMQInteractiveShell:
+    """`events` are `show`, `clear`, `ask` and `fail`."""
     config = Config()
     config.IPKernelApp = Config()  # "IPKernelApp" in get_ipython().config: older tqdm's test for a notebook
     config.HistoryManager.enabled = False
-    shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=config, gate=gate, show=show, clear=clear, ask=ask)
+    shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=config, gate=gate, **events)
     atexit.unregister(shell.atexit_operations)
     stub: Any = types.ModuleType("ipykernel.zmqshell")  # tqdm.auto's test
     stub.ZMQInteractiveShell = ZMQInteractiveShell
