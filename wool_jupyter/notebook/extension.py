@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
+from wool_jupyter.notebook import comment_form
 from wool_jupyter.notebook.magics import Wool
 
 if TYPE_CHECKING:
@@ -11,10 +12,12 @@ if TYPE_CHECKING:
 
 def load(shell: "InteractiveShell") -> None:
     shell.register_magics(Wool)
+    comment_form.load(shell)
 
 
 def unload(shell: "InteractiveShell") -> None:
     """Stops the pool, too. Idempotent."""
+    comment_form.unload(shell)
     manager = shell.magics_manager
     for kind in ("cell", "line"):
         manager.magics[kind].pop("wool", None)

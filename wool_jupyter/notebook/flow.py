@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from time import monotonic
+from typing import Any
 
-from wool_jupyter.notebook.left_out import LeftOut
+from wool_jupyter.notebook.left_out import LeftOut, Pieces
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.wire.text import NAMES, PAIR
 
 _BYTES_PER_S = 10_000  # 36 MB in an hour: a front end can still hold that
 _TAIL_BYTES = 20_000  # of each stream: what is shown of a flood every two seconds, and at its end
+_BATCH_BYTES = 1 << 20
 _DISPLAYS = 2_000
 _DISPLAYS_PER_S = 50.0  # an animation goes on for ever
 
@@ -98,10 +100,10 @@ class Flow:
         self._displays.take(1)
         return True
 
-    def leave_out(self, content: object, nbytes: int) -> None:
+    def leave_out(self, content: dict[str, Any], nbytes: int) -> None:
         """A display."""
         self._gap_displays += 1
-        self._shelf().add("display", content, nbytes)
+        self._shelf().add_display(content, nbytes)
 
     def cleared(self) -> None:
         """Nothing of the cell stands in the notebook any more."""
@@ -112,11 +114,13 @@ class Flow:
         self._reader.close()
 
     def _skip(self, upto: PAIR | None, *, sparing: int) -> None:
+        if self._reader.waiting(upto) <= sparing:
+            return
         left_out = self._shelf()
-        before = left_out.is_full
-        for stream, data in () if before else self._reader.skipped(upto, sparing=sparing):
-            left_out.add(NAMES[stream], data, len(data))
-            self._gap_bytes += len(data)
+        skipped = iter(()) if left_out.is_full else self._reader.skipped(upto, sparing=sparing)
+        while batch := _batch(skipped):
+            left_out.add_text(batch)
+            self._gap_bytes += sum(len(data) for _, data in batch)
             if left_out.is_full:
                 break
         if left_out.is_full:
@@ -143,6 +147,18 @@ class Flow:
         why = "" if self._has_told else "too much for a notebook: "
         self._has_told = True
         yield "stderr", f"wool: {why}{' and '.join(what)} left out here ({kept})\n"
+
+
+def _batch(pieces: Iterator[tuple[int, bytes]]) -> Pieces:
+    """Some of them: one may be a line of ten bytes, or a million."""
+    batch: Pieces = []
+    nbytes = 0
+    for stream, data in pieces:
+        batch.append((NAMES[stream], data))
+        nbytes += len(data)
+        if nbytes >= _BATCH_BYTES:
+            break
+    return batch
 
 
 def _amount(nbytes: int) -> str:

@@ -48,11 +48,16 @@ def run_cell(
     body: str,
     settings: PoolSettings,
     route: exchange.Route = exchange.AS_CAPTURED,
+    prepare: Callable[["InteractiveShell", str], CellSource] = prepare_source,
+    namespace: dict[str, Any] | None = None,
 ) -> Any:
-    """The value of the last expression. Raises what the cell raised, and shows it as a plain cell would."""
+    """The value of the last expression. Raises what the cell raised, and shows it as a plain cell would. `namespace` is that of a
+    function that the cell is run from, with the notebook's below."""
     __tracebackhide__ = True
     try:
-        end = _CellJob(shell, runtime, settings, route).run(body)
+        end = _CellJob(shell, runtime, settings, route).run(
+            body, prepare, shell.user_ns if namespace is None else namespace
+        )
     except WoolError as error:
         tracebacks.show_plainly(error)
         raise
@@ -90,10 +95,12 @@ class _CellJob:
         self._route = route
         self._interrupts = Interrupts()
 
-    def run(self, body: str) -> _End:
-        source = prepare_source(self._shell, body)
+    def run(
+        self, body: str, prepare: Callable[["InteractiveShell", str], CellSource], namespace: dict[str, Any]
+    ) -> _End:
+        source = prepare(self._shell, body)
         capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
-        shipment = exchange.Shipment(self._shell.user_ns, capture, route=self._route, workers=self._workers)
+        shipment = exchange.Shipment(namespace, capture, route=self._route, workers=self._workers)
         for notice in shipment.notices:
             _notice(notice)
         pool, _ = started_pool(self._runtime, self._settings)
@@ -111,7 +118,7 @@ class _CellJob:
             is_followed = False
             try:
                 request = self._request(body, source, shipment, places)
-                outcome, worker = self._run_on(pool, request, text, shipment.worker())
+                outcome, worker = self._run_on(pool, request, shipment.worker())
                 if isinstance(outcome, cells.Refused):
                     return outcome
                 end = self._finish(outcome, shipment, worker)
@@ -174,7 +181,7 @@ class _CellJob:
         return state
 
     def _run_on(
-        self, pool: KernelPool, request: cells.CellRequest, text: Flow, only: UUID | None
+        self, pool: KernelPool, request: cells.CellRequest, only: UUID | None
     ) -> tuple[cells.Outcome | cells.Refused, UUID]:
         bridge = self._runtime.bridge
         asked = bridge.enter(pool.run("cell", cells.encode(request), only=only), unwanted=PoolCall.close)
@@ -184,7 +191,7 @@ class _CellJob:
             bridge.abandon(asked, PoolCall.close)
             raise
         try:
-            outcome = self._events(pool, call, text)
+            outcome = self._events(pool, call)
         except WorkerDied as died:
             if not self._interrupts.ended:
                 raise WorkerDied(f"{died}. What the cell had bound is lost") from None
@@ -197,11 +204,11 @@ class _CellJob:
 
     # While it runs.
 
-    def _events(self, pool: KernelPool, call: PoolCall, text: Flow) -> cells.Outcome | cells.Refused:
+    def _events(self, pool: KernelPool, call: PoolCall) -> cells.Outcome | cells.Refused:
         running = _Running(self._runtime.bridge, pool, call.worker)
 
         def tick() -> None:
-            self._replay.text(text.ready())
+            self._replay.tick()
             for notice in self._interrupts.pass_on(running):
                 _notice(notice)
 

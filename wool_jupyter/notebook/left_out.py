@@ -1,15 +1,23 @@
 """What cells have printed or displayed beyond what a notebook can show: kept in files without a name, which end with the kernel."""
 
 import io
+import os
 import pickle
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from wool_jupyter.notebook.streams import Streams
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 KEPT_BYTES = 256 << 20  # of all cells; then the oldest cells' gives way
 
-Record = tuple[str, Any]  # (stdout or stderr, bytes), or ("display", what `cells.Display` holds)
+Pieces = list[tuple[str, bytes]]  # (stream's name, text), in order
 
 
 class LeftOut:
@@ -20,19 +28,26 @@ class LeftOut:
         self._file: BinaryIO | None = None
         self.kept_bytes = self.lost_bytes = 0
 
-    def add(self, kind: str, content: Any, nbytes: int) -> None:
+    def add_text(self, pieces: Pieces) -> None:
+        self._add(pieces, sum(len(data) for _, data in pieces))
+
+    def add_display(self, content: dict[str, Any], nbytes: int) -> None:
+        """What `cells.Display` holds."""
+        self._add(content, nbytes)
+
+    def _add(self, record: Pieces | dict[str, Any], nbytes: int) -> None:
         with self._lock:
             if self.kept_bytes + nbytes > KEPT_BYTES or self.lost_bytes:
                 self.lost_bytes += nbytes
                 return
             try:
-                self._write((kind, content))
+                self._write(record)
             except OSError:  # the disk is full
                 self.lost_bytes += nbytes
             else:
                 self.kept_bytes += nbytes
 
-    def _write(self, record: Record) -> None:
+    def _write(self, record: Pieces | dict[str, Any]) -> None:
         if self._file is None:
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (kept, and closed by `drop`)
         end = self._file.seek(0, io.SEEK_END)
@@ -53,7 +68,7 @@ class LeftOut:
     def is_full(self) -> bool:
         return self.lost_bytes > 0
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[Pieces | dict[str, Any]]:
         position = 0
         while True:
             with self._lock:
@@ -61,7 +76,7 @@ class LeftOut:
                     return
                 self._file.seek(position)
                 try:
-                    record: Record = pickle.load(self._file)
+                    record = pickle.load(self._file)
                 except EOFError:
                     return
                 position = self._file.tell()
@@ -70,11 +85,11 @@ class LeftOut:
     def text(self) -> str:
         """Of both streams; displays by their plain form."""
         parts = []
-        for kind, content in self.records():
-            if kind == "display":
-                parts.append(f"{content['data'].get('text/plain', '')}\n".encode(errors="backslashreplace"))
+        for record in self.records():
+            if isinstance(record, dict):
+                parts.append(f"{record['data'].get('text/plain', '')}\n".encode(errors="backslashreplace"))
             else:
-                parts.append(content)
+                parts += [data for _, data in record]
         return b"".join(parts).decode(errors="replace")
 
     def drop(self) -> None:
@@ -82,6 +97,65 @@ class LeftOut:
             if self._file is not None:
                 self._file.close()
                 self._file = None
+
+
+class Recalled:
+    """What `%wool output` gives: shown as far as a notebook can, and whole as `str(it)` or in a file."""
+
+    def __init__(
+        self, shell: "InteractiveShell", left_out: LeftOut, *, budget_bytes: int | None, lines: int | None
+    ) -> None:
+        self._shell, self._left_out = shell, left_out
+        self._text = Streams()
+        self._most_bytes = sys.maxsize if budget_bytes is None else budget_bytes
+        self._lines = lines
+
+    def __str__(self) -> str:
+        text = self._left_out.text()
+        return text if self._lines is None else "".join(text.splitlines(keepends=True)[-self._lines :])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """As UTF-8."""
+        Path(path).write_text(str(self), encoding="utf-8", errors="replace")
+
+    def __repr__(self) -> str:
+        return f"<output that was left out: {self._left_out.kept_bytes:,} bytes>"
+
+    def _ipython_display_(self) -> None:
+        room = self._most_bytes
+        for record in self._records():
+            if isinstance(record, dict):
+                shown = {"transient": record["transient"], "update": False}
+                self._shell.display_pub.publish(record["data"], record["metadata"], **shown)
+                continue
+            self._text.write((name, data.decode(errors="replace")) for name, data in _first(record, room))
+            room -= sum(len(data) for _, data in record)
+            if room < 0:
+                self._say(
+                    "this is the beginning; `text = str(_)` is the whole text, `_.save(path)` writes it to a file"
+                )
+                break
+        if lost := self._left_out.lost_bytes:
+            self._say(f"{lost:,} bytes that came later were more than is kept, and are gone")
+
+    def _say(self, what: str) -> None:
+        self._text.write([("stderr", f"\nwool: {what}\n")])
+
+    def _records(self) -> Iterator[Pieces | dict[str, Any]]:
+        if self._lines is None:
+            yield from self._left_out.records()
+        else:
+            yield [("stdout", str(self).encode(errors="replace"))]
+
+
+def _first(pieces: Pieces, most_bytes: int) -> Pieces:
+    found = []
+    for name, data in pieces:
+        if most_bytes <= 0:
+            break
+        found.append((name, data[:most_bytes]))
+        most_bytes -= len(data)
+    return found
 
 
 class Shelf:

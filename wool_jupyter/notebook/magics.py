@@ -1,5 +1,6 @@
 """`%%wool` and `%wool`: parse, call, show."""
 
+import builtins
 import keyword
 import sys
 from collections.abc import Iterator, Mapping
@@ -7,20 +8,23 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, needs_local_scope, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from traitlets import Float, Int
 
 from wool_jupyter import host
 from wool_jupyter.errors import WoolError
-from wool_jupyter.notebook import threads
+from wool_jupyter.notebook import comment_form, threads
 from wool_jupyter.settings import PoolSettings
 
 if TYPE_CHECKING:
     from wool_jupyter.notebook.runtime import Runtime
 
+COMMANDS = ("start", "stop", "restart", "status", "output", "logs", "doctor")
+
 _DEFAULTS = PoolSettings()
 _MANY = 4  # workers per CPU are worth a word
+_SHOWN = {"logs": "a log", "output": "output"}
 _NO_POOL = "a pool needs at least one worker"
 
 
@@ -93,7 +97,8 @@ class Wool(Magics):  # type: ignore[misc]
             result = summary(frame)         # of `small`, and all else that is assigned stays away
         """
         __tracebackhide__ = True
-        arguments = self._cell_options(line.partition("#")[0])
+        options, _, comment = line.partition("#")
+        arguments = self._cell_options(options, comment)
         inputs = _renamed("-i", arguments.inputs)
         _must_exist("-i", inputs, self.shell.user_ns)
         outputs = _renamed("-o", arguments.outputs)
@@ -104,10 +109,12 @@ class Wool(Magics):  # type: ignore[misc]
         route = exchange.Route(inputs, outputs)
         return jobs.run_cell(self.shell, runtime, body=cell, settings=self._settings(), route=route)
 
-    def _cell_options(self, line: str) -> Any:
+    def _cell_options(self, line: str, comment: str) -> Any:
         try:
             return parse_argstring(self.wool, line)
         except UsageError as error:
+            if comment_form.is_origin(comment):
+                raise UsageError(f"`# wool: …` on the first line takes options of %%wool: {error}") from None
             hint = " (`%wool start -n N` sets the number of workers)" if "unrecognized" in str(error) else ""
             raise UsageError(f"%%wool: {error}{hint}") from None
 
@@ -116,8 +123,14 @@ class Wool(Magics):  # type: ignore[misc]
         "action",
         nargs="?",
         default="status",
-        choices=["start", "stop", "restart", "status", "logs", "doctor"],
+        choices=COMMANDS,
         help="What to do with the pool; without one: status.",
+    )
+    @argument(
+        "what",
+        nargs="?",
+        metavar="CELL",
+        help="The number of a cell (with output); without one: the last whose output was too much.",
     )
     @argument(
         "-n",
@@ -126,15 +139,21 @@ class Wool(Magics):  # type: ignore[misc]
         dest="number",
         type=int,
         metavar="N",
-        help="Number of worker processes (with start and restart), or of lines (with logs).",
+        help="Number of worker processes (with start and restart), or of lines (with logs and output).",
     )
+    @no_var_expand
+    @needs_local_scope
     @line_magic("wool")
-    def wool_line(self, line: str) -> None:
-        """Start, stop, restart or look at this notebook's pool.
+    def wool_line(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
+        """Start, stop, restart or look at this notebook's pool. Anything else is Python that is run on a worker, as a cell is.
 
-        `logs` shows what its processes wrote outside of cells, and crash reports; `doctor` what belongs into a bug report.
+        `output` shows what was too much of a cell's output for the notebook, `logs` what the pool's processes wrote outside of
+        cells, and crash reports; `doctor` what belongs into a bug report.
 
         Examples::
+
+            best = %wool search(grid)       # the value of an expression
+            %wool output 5
 
             %wool start -n 4
             %wool status
@@ -142,20 +161,55 @@ class Wool(Magics):  # type: ignore[misc]
             %wool doctor
             %wool stop
         """
+        __tracebackhide__ = True
+        word = line.split(maxsplit=1)[0] if line.strip() else ""
+        namespace = self.shell.user_ns if local_ns is None else local_ns
+        if word and word not in COMMANDS:
+            return self._expression(line, namespace)
+        if word in namespace or word in self.shell.user_ns:
+            print(f"wool: `{word}` is the command here; `%wool ({word})` is the variable of this name", file=sys.stderr)
+        return self._command(self.shell.var_expand(line))
+
+    def _command(self, line: str) -> Any:
         arguments = parse_argstring(self.wool_line, line)
-        if arguments.number is not None:
-            if arguments.action not in ("start", "restart", "logs"):
-                raise UsageError(f"%wool {arguments.action} takes no -n")
-            if arguments.number < 1:
-                what = "a log is shown by lines, at least one" if arguments.action == "logs" else _NO_POOL
-                raise UsageError(f"{what}, not {arguments.number}")
-            if arguments.action != "logs":
-                self.workers = arguments.number
+        action, number = arguments.action, arguments.number
+        if arguments.what is not None and action != "output":
+            raise UsageError(f"%wool {action} takes no `{arguments.what}`")
+        if number is not None:
+            if action not in ("start", "restart", "logs", "output"):
+                raise UsageError(f"%wool {action} takes no -n")
+            if number < 1:
+                what = (
+                    _NO_POOL if action in ("start", "restart") else f"{_SHOWN[action]} is shown by lines, at least one"
+                )
+                raise UsageError(f"{what}, not {number}")
+            if action in ("start", "restart"):
+                self.workers = number
         with _plainly():
-            if arguments.action == "logs":
-                self._logs(arguments.number)
-            else:
-                getattr(self, f"_{arguments.action}")()
+            match action:
+                case "logs":
+                    return self._logs(number)
+                case "output":
+                    return self._output(arguments.what, number)
+                case _:
+                    return getattr(self, f"_{action}")()
+
+    def _expression(self, line: str, namespace: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        _must_be_meant(line, {**vars(builtins), **self.shell.user_ns, **namespace})
+        with _plainly():
+            runtime = _runtime()
+        from wool_jupyter.notebook import jobs, source
+
+        value = jobs.run_cell(
+            self.shell,
+            runtime,
+            body=source.without_semicolon(line),
+            settings=self._settings(),
+            prepare=source.prepare_line,
+            namespace=None if namespace is self.shell.user_ns else {**self.shell.user_ns, **namespace},
+        )
+        return None if source.is_silenced(self.shell, line) else value
 
     def _settings(self) -> PoolSettings:
         return PoolSettings(
@@ -212,6 +266,22 @@ class Wool(Magics):  # type: ignore[misc]
         else:
             print("wool: no pool runs, so there is no log")
 
+    def _output(self, cell: str | None, lines: int | None) -> Any:
+        if cell is not None and not cell.isdecimal():
+            raise UsageError(
+                f"%wool output takes the number of a cell, the one in brackets beside it, and not `{cell}`"
+            )
+        runtime = _runtime_if_loaded()
+        left_out = None if runtime is None else runtime.left_out.find(None if cell is None else int(cell))
+        if runtime is None or left_out is None:
+            known = [] if runtime is None else runtime.left_out.cells()
+            have = f"; there is some of {', '.join(map(str, known))}" if known else ""
+            print(f"wool: nothing was left out of the output of {'any cell' if cell is None else f'cell {cell}'}{have}")
+            return None
+        from wool_jupyter.notebook.left_out import Recalled
+
+        return Recalled(self.shell, left_out, budget_bytes=self.output_budget_bytes, lines=lines)
+
     def _doctor(self) -> None:
         from wool_jupyter.notebook import doctor
 
@@ -242,6 +312,19 @@ def _must_exist(option: str, renamed: Mapping[str, str] | None, namespace: Mappi
             similar = difflib.get_close_matches(name, namespace, n=1, cutoff=0.8)
             hint = f" (did you mean `{similar[0]}`?)" if similar else ""
             raise UsageError(f"{option}: the notebook has no variable `{name}`{hint}")
+
+
+def _must_be_meant(line: str, names: Mapping[str, Any]) -> None:
+    """A command with a slip in it is no expression."""
+    import difflib
+
+    word = line.split(maxsplit=1)[0]
+    if not word.isidentifier() or keyword.iskeyword(word) or word in names:
+        return
+    similar = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
+    if similar or line.strip() == word:
+        hint = f": did you mean `%wool {similar[0]}`?" if similar else f" ({', '.join(COMMANDS)})"
+        raise UsageError(f"%wool: `{word}` is neither a variable nor a command{hint}")
 
 
 def _runtime_if_loaded() -> "Runtime | None":

@@ -2,20 +2,20 @@
 
 import pickle
 import sys
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wool_jupyter.notebook import widgets
 from wool_jupyter.notebook.flow import Flow
+from wool_jupyter.notebook.streams import Streams
 from wool_jupyter.wire import buffers, cells
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from IPython.core.interactiveshell import InteractiveShell
 
 Shown = cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice
-
-_SWITCHES = 100  # flushed per batch: each costs a message of its own
 
 
 class Replay:
@@ -24,25 +24,19 @@ class Replay:
     def __init__(self, shell: "InteractiveShell", flow: Flow) -> None:
         self._shell = shell
         self._flow = flow
-        self._stream = ""  # that was written last
+        self._streams = Streams()
         self._late: list[Callable[[], object]] = []
         self._held: dict[str, Callable[[], object]] = {}  # the last of the displays that were too many, by id
 
-    def text(self, parts: Iterable[tuple[str, str]]) -> None:
-        """ipykernel gathers each stream for 0.2 s, which would swap them: the one that is left is flushed."""
-        switches = 0
-        for name, text in parts:
-            if self._stream and name != self._stream and switches < _SWITCHES:
-                getattr(sys, self._stream).flush()
-                switches += 1
-            getattr(sys, name).write(text)
-            self._stream = name
+    def tick(self) -> None:
+        """The text that is there by now."""
+        self._streams.write(self._flow.ready())
 
     def up_to(self, event: cells.Event) -> None:
         """The text that came before it."""
         if isinstance(event, cells.InPlace):
             self._flow.came()
-        self.text(self._flow.ready(event.at))
+        self._streams.write(self._flow.ready(event.at))
 
     def event(self, event: Shown) -> None:
         match event:
@@ -57,7 +51,7 @@ class Replay:
             case cells.Comm(kind=kind, comm=comm, content=content):
                 widgets.say(kind, comm, loaded(content))
             case cells.Notice(text=text):
-                self.text([("stderr", f"wool: {text}\n")])
+                self._streams.write([("stderr", f"wool: {text}\n")])
 
     def _display(self, event: cells.Display) -> None:
         content = loaded(event.content)  # now, for its file goes with the call
@@ -87,7 +81,7 @@ class Replay:
 
     def end(self) -> None:
         """The text that has not been shown, or a flood's last lines. Where displays were left out, the last one is shown."""
-        self.text(self._flow.rest())
+        self._streams.write(self._flow.rest())
         for show in self._held.values():
             show()
         self._held.clear()
