@@ -369,3 +369,60 @@ cell({str(second)!r}, second)
     assert (second / "stdout").read_text().splitlines() == [
         *("second", "job of the second", "write() argument must be str, not <class 'bytes'>", "False UTF-8 1 2")
     ]
+
+
+def test_text_that_is_younger_than_an_event_waits_for_it(spool, reader):
+    """The text is in a file at once; the event comes by way of the loop."""
+    sent = []
+    spool.emit = sent.append
+    spool.write(OUT, "before\n")
+    spool.event(lambda at: repr(at).encode())
+    spool.write(OUT, "after\n")
+    assert merged(reader.ready()) == [("stdout", "before\n")]
+    assert reader.waiting() == 0
+    assert sent == [b"(7, 0)"]
+    reader.came()
+    assert merged(reader.ready((7, 0))) == []
+    assert merged(reader.ready()) == [("stdout", "after\n")]
+
+
+def test_text_after_an_event_that_never_came_is_not_lost(spool, reader):
+    spool.event(lambda _: b"")
+    spool.write(ERR, "last words\n")
+    assert merged(reader.ready()) == []
+    assert merged(reader.rest()) == [("stderr", "last words\n")]
+
+
+def test_an_event_keeps_the_stream_that_goes_on(spool, reader):
+    spool.write(ERR, "a")
+    spool.event(lambda _: b"")
+    spool.write(ERR, "b")
+    raw(spool, OUT, "c")
+    spool.write(ERR, "d")
+    reader.came()
+    assert merged(reader.ready()) == [("stderr", "ab"), ("stdout", "c"), ("stderr", "d")]
+
+
+def test_an_event_after_the_end_is_dropped_and_holds_nothing_up(spool, reader):
+    sent = []
+    spool.emit = sent.append
+    spool.end()
+    spool.event(lambda _: b"late")
+    spool.write(OUT, "late\n")
+    assert sent == []
+    assert merged(reader.ready()) == [("stdout", "late\n")]
+
+
+def test_a_file_system_that_is_full_is_said_in_words(spool, tmp_path):
+    import errno
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # Python ignores the signal: EFBIG
+    try:
+        with pytest.raises(OSError, match=r"output waits in .* until the notebook has it") as failure:
+            spool.write(OUT, "x" * 200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert failure.value.errno == errno.EFBIG
+    assert str(tmp_path) in str(failure.value)

@@ -56,7 +56,7 @@ class Flow:
         self._is_limited = budget_bytes is not None
         self._text = Bucket(float(budget_bytes or 0), _BYTES_PER_S, clock)
         self._displays = Bucket(_DISPLAYS, _DISPLAYS_PER_S, clock)
-        self._tail_bytes = min(_TAIL_BYTES, budget_bytes or 0)
+        self._tail_bytes = min(_TAIL_BYTES, (budget_bytes or 0) // 4)
         self._left_out: LeftOut | None = None
         self._gap_bytes = self._gap_displays = 0
         self._has_told = False

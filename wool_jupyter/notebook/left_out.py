@@ -6,6 +6,7 @@ import pickle
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -49,7 +50,8 @@ class LeftOut:
 
     def _write(self, record: Pieces | dict[str, Any]) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (kept, and closed by `drop`)
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (kept)
+            weakref.finalize(self, self._file.close)
         end = self._file.seek(0, io.SEEK_END)
         data = memoryview(pickle.dumps(record, protocol=5))
         try:

@@ -36,7 +36,9 @@ class Replay:
         """The text that came before it."""
         if isinstance(event, cells.InPlace):
             self._flow.came()
-        self._streams.write(self._flow.ready(event.at))
+            self._streams.write(self._flow.ready(event.at))
+        else:
+            self.tick()
 
     def event(self, event: Shown) -> None:
         match event:

@@ -27,8 +27,7 @@ class Widgets:
         self.message = ""
         self._carry = carry
         self._models: dict[str, _Model] = {}
-        self._silenced: set[str] = set()  # output widgets that nobody sees: what they would take stays under the cell
-        self._taking: set[str] = set()  # of those, the ones that would take it now
+        self._taking: set[str] = set()  # output widgets that nobody sees, and that would take now what is printed
 
     def install(self) -> None:
         """Once per process; without `comm` no widgets are installed either."""
@@ -67,7 +66,7 @@ class Widgets:
         if not isinstance(state, dict):
             return content
         self._models.setdefault(comm, _Model()).learn(state)
-        if comm in self._silenced and "msg_id" in state:
+        if "msg_id" in state and (comm in self._taking or self._is_unseen(comm)):
             (self._taking.add if state["msg_id"] else self._taking.discard)(comm)
             state = {key: value for key, value in state.items() if key != "msg_id"}
             content = {**content, "data": {**content["data"], "state": state}}
@@ -79,17 +78,25 @@ class Widgets:
         shown = view.get("model_id") if isinstance(view, dict) else None
         if shown not in self._models:
             return ""
-        inside = list(self._inside(shown))
-        name = next((model.name for _, model in inside if not model.only_shows), "")
-        if name:
-            self._silenced.update(comm for comm, model in inside if model.name == "Output")
-        return name
+        return next((model.name for model in self._inside(shown) if not model.only_shows), "")
 
     def keeps_from_clearing(self) -> bool:
         """What is to be cleared is that of an output widget that nobody sees."""
         return bool(self._taking)
 
-    def _inside(self, shown: str) -> Iterator[tuple[str, "_Model"]]:
+    def _is_unseen(self, comm: str) -> bool:
+        """It is part of something that is shown as text: what it would take stays under the cell."""
+        seen, pending = {comm}, [comm]
+        while pending:
+            comm = pending.pop()
+            if any(not model.only_shows for model in self._inside(comm)):
+                return True
+            above = {other for other, model in self._models.items() if model.names(comm)} - seen
+            pending += above
+            seen |= above
+        return False
+
+    def _inside(self, shown: str) -> Iterator["_Model"]:
         """The models to be seen with this one; layouts and styles are not seen."""
         seen, pending = {shown}, [shown]
         while pending:
@@ -97,7 +104,7 @@ class Widgets:
             model = self._models.get(comm)
             if model is None or model.name.endswith(("Layout", "Style")):
                 continue
-            yield comm, model
+            yield model
             found = {each for references in model.references.values() for each in references} - seen
             pending += found
             seen |= found
@@ -112,6 +119,9 @@ class _Model:
     @property
     def only_shows(self) -> bool:
         return self._is_of_jupyter and self.name in _SHOW_ONLY
+
+    def names(self, comm: str) -> bool:
+        return any(comm in references for references in self.references.values())
 
     def learn(self, state: Mapping[str, Any]) -> None:
         if "_model_name" in state:
