@@ -21,5 +21,6 @@ def cell_request(source: str, directory: Path) -> bytes:
         release=(),
         results=None,
         message="",
+        terminal=None,
     )
     return cells.encode(request)

@@ -201,11 +201,18 @@ def test_the_shelf_makes_room_for_the_newest(monkeypatch):
     monkeypatch.setattr(left_out, "KEPT_BYTES", 1_000)
     shelf = Shelf()
     for cell in (1, 2, 3):
-        shelf.of(cell).add_text([("stdout", b"x" * 400)])
-    shelf.of(4)
+        shelf.of(cell, run="").add_text([("stdout", b"x" * 400)])
+    shelf.of(4, run="")
     assert shelf.cells() == [2, 3, 4]
     assert shelf.find(None) is shelf.find(4)
     assert shelf.find(1) is None
+
+
+def test_a_cell_that_is_run_again_begins_anew_and_its_lines_go_together():
+    shelf = Shelf()
+    for run, text in (("one", b"a"), ("one", b"b"), ("two", b"c"), ("two", b"d")):
+        shelf.of(1, run=run).add_text([("stdout", text)])
+    assert shelf.find(1).text() == "cd"
 
 
 def test_a_bucket_fills_up_again_and_never_overflows():

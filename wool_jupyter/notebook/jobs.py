@@ -15,7 +15,7 @@ from uuid import UUID
 
 from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, NotBound, WoolError, WorkerDied
-from wool_jupyter.notebook import exchange, figures, late_text, tracebacks
+from wool_jupyter.notebook import exchange, figures, late_text, terminal, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.capture import analyze
 from wool_jupyter.notebook.flow import Flow
@@ -138,7 +138,7 @@ class _CellJob:
             TextReader(directory),
             self._settings.output_budget_bytes,
             cell=number,
-            shelve=lambda: self._runtime.left_out.of(number),
+            shelve=lambda: self._runtime.left_out.of(number, run=self._message()),
         )
         self._replay = Replay(self._shell, flow)
         return flow
@@ -164,6 +164,7 @@ class _CellJob:
             release=self._runtime.handles.released(),
             results=self._route.results,
             message=self._message(),
+            terminal=terminal.size(self._shell),
         )
 
     def _message(self) -> str:
@@ -282,7 +283,7 @@ class _CellJob:
             _notice(f"{aspect} as the cell left it can't be shipped: it stays here as it was")
         self._shell.compile.flags |= outcome.compiler_flags
         for payload in pickle.loads(outcome.payload):
-            self._shell.payload_manager.write_payload(payload)
+            self._replay.payload(payload)
         self._replay.show_late()
         error = arrived.error
         if error is None and outcome.error:

@@ -165,11 +165,16 @@ class Shelf:
 
     def __init__(self) -> None:
         self._cells: dict[int, LeftOut] = {}
+        self._runs: dict[int, str] = {}
 
-    def of(self, cell: int) -> LeftOut:
-        """To be filled: newest last, and what does not fit any more is gone."""
-        left_out = self._cells.pop(cell, None) or LeftOut()
-        self._cells[cell] = left_out
+    def of(self, cell: int, *, run: str) -> LeftOut:
+        """To be filled: newest last, and what does not fit any more is gone. Several of one `run` go together."""
+        left_out = self._cells.pop(cell, None)
+        if left_out is not None and self._runs[cell] != run:
+            left_out.drop()
+            left_out = None
+        self._runs[cell] = run
+        self._cells[cell] = left_out = left_out or LeftOut()
         while sum(each.kept_bytes for each in self._cells.values()) > KEPT_BYTES and len(self._cells) > 1:
             self._cells.pop(next(iter(self._cells))).drop()
         return left_out

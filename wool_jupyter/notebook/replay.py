@@ -5,7 +5,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wool_jupyter.notebook import widgets
+from wool_jupyter.notebook import terminal, widgets
 from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.streams import Streams
 from wool_jupyter.wire import buffers, cells
@@ -80,6 +80,12 @@ class Replay:
                 kind = type(error)
                 sys.last_type, sys.last_value, sys.last_traceback = kind, error, error.__traceback__
         self._shell._showtraceback(kind, event.words, list(event.traceback))
+
+    def payload(self, payload: dict[str, Any]) -> None:
+        if terminal.is_terminal(self._shell):
+            terminal.obey(self._shell, payload)
+        else:
+            self._shell.payload_manager.write_payload(payload)
 
     def end(self) -> None:
         """The text that has not been shown, or a flood's last lines. Where displays were left out, the last one is shown."""

@@ -253,7 +253,7 @@ def _read_shell() -> dict[str, Any]:
     shell = _shell()
     if shell is None:
         return {}
-    options = {name: getattr(shell, name) for name in ("ast_node_interactivity", "autoawait")}
+    options = {name: getattr(shell, name) for name in ("ast_node_interactivity", "autoawait", "colors")}
     return {
         **options,
         "InlineBackend": dict(shell.config.InlineBackend),

@@ -33,7 +33,8 @@ class CellRequest(msgspec.Struct, frozen=True):
     budget_bytes: int | None  # a result above this stays on the worker; None: a quarter of the free memory
     release: tuple[str, ...]  # keys of kept objects that nobody refers to any more
     results: tuple[str, ...] | None  # the names that come back, whatever their size; None: all that the cell binds
-    message: str  # the front end's, which output widgets name to have what follows; "": there is none, it is a terminal
+    message: str  # the front end's, which output widgets name to have what follows; "": there is none
+    terminal: tuple[int, int] | None  # its columns and lines, where the kernel is IPython in a terminal
 
 
 class _Event(msgspec.Struct, frozen=True):

@@ -51,6 +51,7 @@ class CellRunner:
         spool = Spool(request.directory, emit)
         self._places = request.places
         self._capture.begin(spool)
+        self._capture.is_terminal = request.terminal is not None
         self._widgets.message = request.message
         self._noticed: set[str] = set()
         self.gate.open()

@@ -136,7 +136,7 @@ class CellStream(io.TextIOBase):
         return True
 
     def isatty(self) -> bool:
-        return False
+        return self._capture.is_terminal
 
     def close(self) -> None:
         """Not closed: the next cell prints through it too."""
@@ -148,6 +148,7 @@ class Capture:
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None)
         self.running: Spool | None = None
+        self.is_terminal = False  # where it is shown
         self.stdout, self.stderr = CellStream(self, OUT), CellStream(self, ERR)
 
     def install(self) -> None:
