@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         WorkerDied,
         WorkerRefused,
     )
+    from wool_jupyter.notebook.dashboard import dashboard
     from wool_jupyter.pool.worker_pool import WorkerPool
     from wool_jupyter.records import ChannelOptions, DiscoveryEvent, WorkerMetadata
     from wool_jupyter.wire.shipping import FidelityWarning
@@ -99,6 +100,7 @@ __all__ = [
     "WorkerProxy",
     "WorkerRefused",
     "afilter",
+    "dashboard",
     "routine",
 ]
 
@@ -121,6 +123,7 @@ _MODULES = {
         "KeptOnWorker MessageTooLarge NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
         "RpcError StartFailed StaysInKernel WoolError WorkerDied WorkerRefused"
     ),
+    "notebook.dashboard": "dashboard",
     "pool.worker_pool": "WorkerPool",
     "records": "ChannelOptions DiscoveryEvent WorkerMetadata",
     "wire.shipping": "FidelityWarning",
@@ -152,3 +155,7 @@ def unload_ipython_extension(shell: "InteractiveShell") -> None:
     from wool_jupyter.notebook import extension
 
     extension.unload(shell)
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "wool-jupyter-labextension"}]

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 # Patterns of `fnmatch`. Directory locks of these are local to a host, or absent.
@@ -177,6 +178,24 @@ def ignores(pid: int, number: int) -> bool:
         return False
     mask = re.search(r"^SigIgn:\s+([0-9a-f]+)", status, re.MULTILINE)
     return mask is not None and bool(int(mask[1], 16) >> (number - 1) & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    cpu_s: float  # since it began, in user and system mode; of its ended children nothing
+    rss_bytes: int
+    peak_rss_bytes: int
+
+
+def process_usage(pid: int, root: Path = Path("/")) -> Usage | None:
+    """As the system sees it, which also works while the process is in a C call. None where it does not say, or the process has
+    ended. Two small reads: about 0.1 ms."""
+    stat = _read(root / f"proc/{pid}/stat").rpartition(")")[2].split()  # a name may have blanks and brackets
+    peak = re.search(r"^VmHWM:\s+(\d+) kB", _read(root / f"proc/{pid}/status"), re.MULTILINE)
+    if len(stat) < 22 or peak is None:  # a zombie has no memory
+        return None
+    ticks = int(stat[11]) + int(stat[12])
+    return Usage(ticks / os.sysconf("SC_CLK_TCK"), int(stat[21]) * os.sysconf("SC_PAGE_SIZE"), int(peak[1]) << 10)
 
 
 def has_ended(child_pid: int) -> bool:

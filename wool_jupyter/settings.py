@@ -12,6 +12,7 @@ class PoolSettings:
     output_budget_bytes: int | None = (
         2_500_000  # of a cell's text at once: a Jupyter server passes on 3 MB in 3 s; None: all
     )
+    status_line: bool = False  # under a cell that runs long; it would stay in saved notebooks as an empty output
     start_timeout_s: float = 30.0  # of one worker; an interpreter with cold files on a slow disk takes 10
 
 

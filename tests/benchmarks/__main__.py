@@ -1,4 +1,5 @@
-"""`python -m tests.benchmarks [--quick] [--only cells|discovery]`: what `%%wool` costs, in real kernels, and what discovery does.
+"""`python -m tests.benchmarks [--quick] [--only cells|discovery|feed]`: what `%%wool` costs, in real kernels, what discovery does,
+and what it costs to be looked at.
 
 Numbers are medians over fresh kernels, or over repetitions."""
 
@@ -8,7 +9,7 @@ import platform
 import sys
 from functools import partial
 
-from tests.benchmarks import cells, discovery
+from tests.benchmarks import cells, discovery, feed
 from tests.benchmarks.table import Row, as_text
 
 AIMS = {
@@ -22,13 +23,16 @@ AIMS = {
     "look at 128 workers, again": "< 5 ms",
     "publish to event, same process": "< 20 ms",
     "publish to event, another process": "< 20 ms",
+    "CPU in 1 s, 8 idle workers": "< 10 ms more",
+    "SIGKILL to dead, on iopub": "< 500 ms",
+    "x = 1, looked at": "ratio about 1",
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one fresh kernel each, and fewer cells")
-    parser.add_argument("--only", choices=["cells", "discovery"])
+    parser.add_argument("--only", choices=["cells", "discovery", "feed"])
     asked = parser.parse_args()
     quick = asked.quick
     of_cells = [
@@ -42,11 +46,19 @@ def main() -> int:
         cells.grid_search,
     ]
     of_discovery = [discovery.publishing, discovery.scanning, discovery.latency, discovery.idling]
-    benchmarks = {"cells": of_cells, "discovery": of_discovery, None: [*of_cells, *of_discovery]}[asked.only]
+    of_the_feed = [
+        feed.reading_processes,
+        feed.snapshots,
+        feed.seeing,
+        partial(feed.trivial_cell, 40 if quick else 200),
+        feed.being_looked_at,
+    ]
+    groups = {"cells": of_cells, "discovery": of_discovery, "feed": of_the_feed}
+    benchmarks = groups[asked.only] if asked.only else [each for group in groups.values() for each in group]
     runs = 1 if quick else 5
     rows = [row for benchmark in benchmarks for row in _rows(benchmark, runs)]
     print(as_text(rows))
-    if asked.only != "discovery":
+    if asked.only in (None, "cells"):
         print(f"\n%load_ext imports {cells.modules_loaded()} modules that the kernel did not have.")
     print(
         f"Medians of {runs} run{'s' * (runs > 1)}, each afresh; {os.cpu_count()} CPUs, Python {platform.python_version()}."

@@ -5,9 +5,11 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
+import nbformat
 import psutil
 import pytest
 
@@ -17,7 +19,7 @@ from wool_jupyter.discovery import claim
 from wool_jupyter.discovery import root as roots
 from wool_jupyter.notebook import doctor, logs
 
-SECTIONS = ["versions", "places", "limits", "pool", "leftovers of dead pools"]
+SECTIONS = ["versions", "places", "limits", "pool", "formatters and linters", "leftovers of dead pools"]
 
 
 def sections(text):
@@ -65,6 +67,7 @@ def test_report_of_a_pool_names_its_processes(fresh_kernel):
     nursery = int(re.match(r"pid (\d+)  sleeping  RSS", pool["nursery"])[1])
     assert nursery in [child.pid for child in psutil.Process(fresh_kernel.pid).children()]
     assert pool["directory"].endswith(", there")
+    assert pool["membership"] == "watched"
 
 
 def test_report_of_a_pool_that_was_lost(fresh_kernel):
@@ -72,6 +75,7 @@ def test_report_of_a_pool_that_was_lost(fresh_kernel):
     (nursery,) = psutil.Process(fresh_kernel.pid).children()
     nursery.kill()
     wait_until(lambda: "no pool runs" in fresh_kernel.ok("%wool status").stdout)
+    wait_until(lambda: nursery.status() == psutil.STATUS_ZOMBIE)  # its socket closes first, on its way out
     report = sections(fresh_kernel.ok("%wool doctor").stdout)
     assert report["pool"]["state"] == "lost: its nursery has ended"
     assert report["pool"]["nursery"].endswith("has ended")
@@ -121,6 +125,26 @@ def test_a_part_that_fails_costs_only_itself(only_place, monkeypatch):
 def test_a_system_without_proc_is_no_error(only_place, tmp_path):
     report = sections(doctor.render(doctor.gather(None, proc=tmp_path / "missing")))
     assert list(report) == SECTIONS
+
+
+def test_a_pool_whose_files_can_not_be_watched_says_so(fresh_kernel):
+    """And works: its membership is looked at instead."""
+    fresh_kernel.ok("from wool_jupyter import host\nhost.watches_files = lambda: False\n%wool start -n 1")
+    assert "looked at every 0.1 s" in sections(fresh_kernel.ok("%wool doctor").stdout)["pool"]["membership"]
+    wait_until(lambda: "idle" in fresh_kernel.ok("%wool status").stdout)
+
+
+def test_what_the_report_says_of_ruff_is_so(tmp_path, only_place):
+    """Its names would be unknown in other cells."""
+    cells = [nbformat.v4.new_code_cell(source) for source in ("%%wool\nx = 1", "print(x)")]
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
+    nbformat.write(notebook, tmp_path / "notebook.ipynb")
+    ruff = [sys.executable, "-m", "ruff", "check", "--no-cache"]
+    told = sections(doctor.render(doctor.gather(None)))["formatters and linters"]["ruff"]
+    table, _, setting = told.partition(": ")[2].partition("] ")
+    assert subprocess.run([*ruff, "--isolated", tmp_path], check=False, capture_output=True).returncode == 1
+    (tmp_path / "pyproject.toml").write_text(f"{table}]\n{setting}\n")
+    assert subprocess.run([*ruff, tmp_path], check=False, capture_output=True).returncode == 0
 
 
 # %wool logs

@@ -65,8 +65,8 @@ def test_commands_know_the_notebooks_variables(kernel):
     [
         ("%wool statsu", "did you mean `%wool status`?"),
         ("%wool strat -n 3", "did you mean `%wool start`?"),
-        ("%wool nothing", "`nothing` is neither a variable nor a command (start, stop"),
-        ("%wool stop it", "%wool stop takes no `it`"),
+        ("%wool nothing", "`nothing` is neither a variable nor a command (status, start"),
+        ("%wool stop it", "%wool stop does not take `it`"),
     ],
 )
 def test_a_slip_is_no_expression(kernel, line, said):

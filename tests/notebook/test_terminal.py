@@ -226,3 +226,10 @@ def test_end_of_ipython_leaves_no_process_and_no_directory(pool_terminal, way):
 def test_exit_right_after_loading_is_quiet(terminal):
     assert terminal.leave().strip() == "exit"
     assert terminal.process.exitstatus == 0
+
+
+def test_pool_is_shown_and_scaled_in_words(pool_terminal):
+    assert re.search(r"\nworker \w{8}  pid \d+  idle .* 1 done", pool_terminal.run("%wool status"))
+    assert re.search(r"Out\[\d+\]: ?\n?worker \w{8}  pid \d+  idle ", pool_terminal.run("%wool dashboard"))
+    assert "the pool shrinks to 1 worker process" in pool_terminal.run("%wool scale 1")
+    assert "no worker runs anything" in pool_terminal.run("%wool interrupt")

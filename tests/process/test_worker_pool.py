@@ -1013,8 +1013,8 @@ def test_an_end_that_is_cancelled_as_its_time_is_up_is_complete_too(tmp_path):
         staying = asyncio.create_task(stays(str(tmp_path)))
         await until((tmp_path / "inside").exists)
         leaving = asyncio.create_task(pool.__aexit__(None, None, None))
-        await until(lambda: pool.crew._patience)
-        (patience,) = pool.crew._patience
+        await until(lambda: pool.crew._ends._patience)
+        (patience,) = pool.crew._ends._patience
         patience.reschedule(0)  # expires in the next turn, in which the cancellation arrives
         leaving.cancel()
         with pytest.raises(asyncio.CancelledError):

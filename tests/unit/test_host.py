@@ -182,3 +182,49 @@ print(host.has_children())
 def test_files_are_watched_where_that_is_prompt(monkeypatch, platform, watched):
     monkeypatch.setattr("sys.platform", platform)
     assert host.watches_files() is watched
+
+
+STAT = "4711 (a (very) odd name) S 1 4711 4711 0 -1 4194304 1 2 0 0 250 50 900 900 20 0 9 0 1000 200000000 1000 184467"
+
+
+def make_process(root: Path, *, stat: str = STAT, status: str = "Name:\tx\nVmHWM:\t   12345 kB\n") -> None:
+    (root / "proc/4711").mkdir(parents=True)
+    (root / "proc/4711/stat").write_text(stat)
+    (root / "proc/4711/status").write_text(status)
+
+
+def test_use_of_a_process_is_read_whatever_its_name(tmp_path):
+    make_process(tmp_path)
+    usage = host.process_usage(4711, tmp_path)
+    assert usage is not None
+    assert usage.cpu_s == 300 / os.sysconf("SC_CLK_TCK")  # not that of its children
+    assert usage.rss_bytes == 1000 * os.sysconf("SC_PAGE_SIZE")
+    assert usage.peak_rss_bytes == 12345 << 10
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({"stat": ""}, id="gone meanwhile"),
+        pytest.param({"status": "State:\tZ (zombie)\n"}, id="zombie"),
+    ],
+)
+def test_a_process_that_has_ended_uses_nothing(tmp_path, files):
+    make_process(tmp_path, **files)
+    assert host.process_usage(4711, tmp_path) is None
+
+
+def test_use_of_a_process_is_unknown_where_the_system_does_not_say(tmp_path):
+    assert host.process_usage(os.getpid(), tmp_path) is None
+
+
+@linux_only
+def test_use_of_a_real_process_is_what_psutil_says():
+    import psutil
+
+    sum(range(3_000_000))
+    usage, process = host.process_usage(os.getpid()), psutil.Process()
+    assert usage is not None
+    assert usage.cpu_s == pytest.approx(sum(process.cpu_times()[:2]), abs=0.5)
+    assert usage.rss_bytes == pytest.approx(process.memory_info().rss, rel=0.1)
+    assert usage.peak_rss_bytes >= usage.rss_bytes * 0.9

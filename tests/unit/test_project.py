@@ -1,5 +1,6 @@
 """The files around the package agree with it."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -73,6 +74,22 @@ def test_changelog_begins_with_what_is_unreleased():
     assert headings[:2] == ["Changelog", "[Unreleased]"]
     kinds = set(re.findall(r"^### (.*)$", changelog, re.MULTILINE))
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+@pytest.mark.parametrize("folder", ["labextension", "wool_jupyter/labextension"])
+def test_what_the_browser_shows_has_the_version_of_the_package(folder):
+    package = json.loads((ROOT / folder / "package.json").read_text(encoding="utf-8"))
+    assert package["version"] == PROJECT["project"]["version"]
+
+
+def test_the_entry_of_the_built_extension_is_there():
+    built = PACKAGE / "labextension"
+    package = json.loads((built / "package.json").read_text(encoding="utf-8"))
+    assert (built / package["jupyterlab"]["_build"]["load"]).is_file()
+
+
+def test_lock_files_name_no_registry():
+    assert '"resolved"' not in (ROOT / "labextension" / "package-lock.json").read_text(encoding="utf-8")
 
 
 def test_each_test_file_has_a_name_of_its_own():

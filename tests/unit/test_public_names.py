@@ -15,7 +15,7 @@ import wool_jupyter
 FIXED = """
     LocalDiscovery DiscoveryLike DiscoveryPublisherLike DiscoverySubscriberLike DiscoveryEvent
     WorkerMetadata WorkerConnection WorkerProxy WorkerPool LoadBalancerLike LoadBalancerContext LoadBalancerContextView
-    ChannelOptions RoundRobinLoadBalancer Fanout FanoutConsumer SubscriberMeta ResourcePool afilter routine
+    ChannelOptions RoundRobinLoadBalancer Fanout FanoutConsumer SubscriberMeta ResourcePool afilter routine dashboard
 """.split()
 
 

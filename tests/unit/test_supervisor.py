@@ -1,11 +1,19 @@
 import dataclasses
 from dataclasses import dataclass
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wool_jupyter.pool.supervisor import PROBES, Standing, pause_before_probe, workers_to_start
+from wool_jupyter.pool.supervisor import (
+    PROBES,
+    Candidate,
+    Standing,
+    pause_before_probe,
+    workers_to_part,
+    workers_to_start,
+)
 
 IDLE = Standing(keep=2, most=4, present=2, starting=0, free=2, waiting=0, in_doubt=False)
 
@@ -127,3 +135,26 @@ def test_workers_that_die_of_their_own_start_are_not_started_for_ever(keep, even
     for event in events:
         crew.step(event)
     assert crew.started == keep
+
+
+def candidate(number, *, busy=False, pinned=False, last_used=0.0, started=0.0):
+    return Candidate(UUID(int=number), busy, pinned, last_used, started)
+
+
+@pytest.mark.parametrize(
+    ("present", "most", "parts"),
+    [
+        pytest.param([candidate(1), candidate(2)], 2, [], id="as many as may be"),
+        pytest.param([candidate(1, busy=True), candidate(2)], 1, [2], id="an idle one before a busy one"),
+        pytest.param([candidate(1, last_used=9), candidate(2, last_used=5)], 1, [2], id="the one used longest ago"),
+        pytest.param([candidate(1, last_used=9), candidate(2)], 1, [2], id="one that was never used"),
+        pytest.param([candidate(1, started=5), candidate(2, started=9)], 1, [2], id="of the unused the youngest"),
+        pytest.param(
+            [candidate(1, busy=True, pinned=True), candidate(2, pinned=True)], 1, [], id="none that is pinned"
+        ),
+        pytest.param([candidate(1, pinned=True), candidate(2), candidate(3)], 1, [2, 3], id="all but the pinned one"),
+        pytest.param([candidate(1, pinned=True), candidate(2, busy=True)], 1, [2], id="a busy one before a pinned one"),
+    ],
+)
+def test_workers_to_part(present, most, parts):
+    assert [uid.int for uid in workers_to_part(present, most)] == parts

@@ -86,6 +86,11 @@ def ring(directory: Path) -> None:
     _switchboard.ring(str(directory))
 
 
+def watches(directory: Path) -> bool:
+    """Whether this process is told when others publish there; otherwise its subscriptions look now and then."""
+    return _switchboard.watches(str(directory))
+
+
 class _Switchboard(FileSystemEventHandler):
     """Who is called for which directory, and the observer that does so for other processes' publishes."""
 
@@ -105,6 +110,10 @@ class _Switchboard(FileSystemEventHandler):
             alive[directory] = (*alive.get(directory, ()), weakref.ref(watch))
             self._watches = {path: refs for path, refs in alive.items() if refs}
             return watched
+
+    def watches(self, directory: str) -> bool:
+        with self._lock:
+            return directory in self._observed
 
     def leave(self, directory: str | None) -> None:
         if directory is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine
@@ -16,7 +17,7 @@ T = TypeVar("T")
 
 class Bridge:
     """A daemon thread with one asyncio loop, for the life of the process. A forked child has no such thread: nothing may be asked
-    of it there."""
+    of its parent's there."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -45,6 +46,10 @@ class Bridge:
     def start(self, coroutine: Coroutine[Any, Any, object], name: str) -> None:
         """As `enter`, for who does not wait: its failure is reported."""
         self._loop.call_soon_threadsafe(self._start_owned, coroutine, name, context=contextvars.Context())
+
+    def post(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Calls it on the loop, after what was posted before. May be called at any moment, by a finalizer too."""
+        self._loop.call_soon_threadsafe(callback, *arguments, context=contextvars.Context())
 
     def abandon(self, outcome: "Future[T]", unwanted: Callable[[T], Coroutine[Any, Any, object]]) -> None:
         """Cancels it; a result that is there already goes to `unwanted`."""
@@ -78,3 +83,24 @@ class Bridge:
             return
         if error is None and unwanted is not None:
             self._owned().start(unwanted(task.result()), "unwanted")
+
+
+_bridge: Bridge | None = None
+_parents: list[Bridge | None] = []  # in a forked child: kept, or its tasks would report that they were destroyed
+
+
+def _forget() -> None:
+    global _bridge
+    _parents.append(_bridge)
+    _bridge = None
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def bridge() -> Bridge:
+    """This process's; made when it is first asked for."""
+    global _bridge
+    if _bridge is None:
+        _bridge = Bridge()
+    return _bridge

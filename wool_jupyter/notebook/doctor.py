@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from wool_jupyter import host
 from wool_jupyter.discovery import root as roots
+from wool_jupyter.discovery import watcher
 from wool_jupyter.discovery.claim import is_served
+from wool_jupyter.settings import COUNTER_POLL_S
 
 if TYPE_CHECKING:
     from wool_jupyter.notebook.runtime import Runtime
@@ -22,6 +24,12 @@ _PACKAGES = ("wool_jupyter", "ipython", "grpcio", "cloudpickle", "msgspec", "wat
 _PACKAGES_IF_LOADED = {"ipykernel": "ipykernel", "numpy": "numpy", "pandas": "pandas", "torch": "torch"}
 _LEFTOVERS_MAX = 10
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_TOOLS = (  # what has them take a `%%wool` cell for Python: tried with black 26, ruff 0.17, nbqa 1.9, jupytext 1.19
+    ("black", '[tool.black] python-cell-magics = ["wool"]'),
+    ("nbqa", '[tool.nbqa.process_cells] "ruff check" = ["wool"]'),
+    ("ruff", 'passes such cells over, and misses their names: [tool.ruff.lint.per-file-ignores] "*.ipynb" = ["F821"]'),
+    ("jupytext", "nothing to be set"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,7 @@ def gather(runtime: "Runtime | None", *, proc: Path = Path("/proc")) -> list[Sec
         "places": lambda: _places(verdicts, runtime),
         "limits": lambda: _limits(proc),
         "pool": lambda: _pool(runtime, proc),
+        "formatters and linters": lambda: _TOOLS,
         "leftovers of dead pools": lambda: _leftovers([each.root for each in verdicts if each.root]),
     }
     return [Section(title, list(_guarded(facts))) for title, facts in parts.items()]
@@ -94,6 +103,9 @@ def _limits(proc: Path) -> Iterator[tuple[str, str]]:
     yield "address space", _limit(resource.RLIMIT_AS, _bytes)
     yield "open files", _limit(resource.RLIMIT_NOFILE) + _used(proc / "self/fd")
     yield "processes", _limit(resource.RLIMIT_NPROC)
+    for what in ("instances", "watches"):
+        most = _read(proc / f"sys/fs/inotify/max_user_{what}").strip()
+        yield f"inotify {what}", most or "unknown"
     pids = host.process_limit()
     yield "processes by cgroup", "no limit" if pids is None else f"{pids[1]} of {pids[0]}"
 
@@ -106,6 +118,8 @@ def _pool(runtime: "Runtime | None", proc: Path) -> Iterator[tuple[str, str]]:
     yield "state", "lost: its nursery has ended" if pool.crew.lost else f"runs, {pool.crew.starting} workers on the way"
     for place in runtime.places:
         yield "directory", f"{place}, {'there' if place.is_dir() else 'MISSING'}"
+    told = watcher.watches(runtime.places[0]) if runtime.places else False
+    yield "membership", "watched" if told else f"looked at every {COUNTER_POLL_S:g} s: files can't be watched here"
     yield "nursery", f"pid {pool.crew.nursery_pid}  {_process(pool.crew.nursery_pid, proc)}"
     for worker in runtime.workers():
         yield f"worker {worker.uid.hex[:8]}", f"{worker}  {_process(worker.pid, proc)}"

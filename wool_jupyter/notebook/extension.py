@@ -3,20 +3,44 @@
 import sys
 from typing import TYPE_CHECKING
 
-from wool_jupyter.notebook import comment_form
+from wool_jupyter.notebook import comment_form, completion
+from wool_jupyter.notebook.lab_comm import LabComm
 from wool_jupyter.notebook.magics import Wool
 
 if TYPE_CHECKING:
+    from ipykernel.ipkernel import IPythonKernel
     from IPython.core.interactiveshell import InteractiveShell
 
 
+_lab: LabComm | None = None
+
+
 def load(shell: "InteractiveShell") -> None:
-    shell.register_magics(Wool)
+    global _lab
+    if hasattr(shell, "notebook_is_elsewhere"):
+        return
+    wool = Wool(shell)
+    shell.register_magics(wool)
     comment_form.load(shell)
+    completion.install(shell, wool)
+    kernel = _kernel_of(shell)
+    if kernel is not None and _lab is None:
+        _lab = LabComm(kernel, wool)
+
+
+def _kernel_of(shell: "InteractiveShell") -> "IPythonKernel | None":
+    """ipykernel's: another one (xeus) has its own ways to the front end."""
+    kernel, ipykernel = getattr(shell, "kernel", None), sys.modules.get("ipykernel.ipkernel")
+    return kernel if ipykernel is not None and isinstance(kernel, ipykernel.IPythonKernel) else None
 
 
 def unload(shell: "InteractiveShell") -> None:
     """Stops the pool, too. Idempotent."""
+    global _lab
+    if _lab is not None:
+        _lab.close()
+        _lab = None
+    completion.remove(shell)
     comment_form.unload(shell)
     manager = shell.magics_manager
     for kind in ("cell", "line"):

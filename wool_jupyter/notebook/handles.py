@@ -1,7 +1,8 @@
 """Values that live on workers: made when a result can't travel, released when the kernel lets go of them."""
 
 import weakref
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from wool_jupyter.wire.cells import KeptResult
@@ -13,15 +14,32 @@ _AT_ONCE = 1000
 class Handles:
     """Keys of dead handles go with a request to whichever worker runs it, and are dropped here once their own has had them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, changed: Callable[[], object] = lambda: None) -> None:
+        """`changed` is called when a handle was made or has died: at any moment and on any thread."""
+        self._changed = changed
+        self._alive: dict[str, UUID] = {}
         self._dead: deque[tuple[UUID, str]] = deque(
             maxlen=10_000
         )  # filled by finalizers, at any moment and on any thread
 
     def make(self, result: KeptResult, worker: UUID, *, cell: int) -> Kept:
         kept = Kept(result.key, worker, name=result.name or "_", kind=result.kind, cell=cell)
-        weakref.finalize(kept, self._dead.append, (worker, result.key))
+        self._alive[result.key] = worker
+        weakref.finalize(kept, self._died, worker, result.key)
+        self._changed()
         return kept
+
+    def _died(self, worker: UUID, key: str) -> None:
+        self._alive.pop(key, None)
+        self._dead.append((worker, key))
+        self._changed()
+
+    def pins(self, worker: UUID) -> bool:
+        """Whether a value that the notebook knows lives there alone. On any thread."""
+        return worker in list(self._alive.values())
+
+    def by_worker(self) -> Mapping[UUID, int]:
+        return Counter(list(self._alive.values()))
 
     def released(self) -> tuple[str, ...]:
         return tuple(key for _, key in list(self._dead)[:_AT_ONCE])

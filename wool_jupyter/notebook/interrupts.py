@@ -46,6 +46,10 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
     def _count(self, _signum: int, _frame: FrameType | None) -> None:
+        self.press()
+
+    def press(self) -> None:
+        """As ■ does; on any thread."""
         self._presses += 1
 
     @property

@@ -10,12 +10,13 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, NotBound, WoolError, WorkerDied
-from wool_jupyter.notebook import exchange, figures, late_text, terminal, tracebacks
+from wool_jupyter.notebook import exchange, figures, late_text, terminal, told, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.capture import analyze
 from wool_jupyter.notebook.flow import Flow
@@ -24,6 +25,8 @@ from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.replay import Replay, loaded
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import CellSource, prepare_source
+from wool_jupyter.notebook.status_line import StatusLine
+from wool_jupyter.pool import events
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import PoolSettings
@@ -94,6 +97,7 @@ class _CellJob:
         self._settings = settings
         self._route = route
         self._interrupts = Interrupts()
+        self._ticks: Callable[[], object] = lambda: None
 
     def run(
         self, body: str, prepare: Callable[["InteractiveShell", str], CellSource], namespace: dict[str, Any]
@@ -118,10 +122,15 @@ class _CellJob:
             is_followed = False
             try:
                 request = self._request(body, source, shipment, places)
-                outcome, worker = self._run_on(pool, request, shipment.worker())
+                message = cells.encode(request)
+                about = told.about_cell(self._shell, request, message, press=self._interrupts.press)
+                status = StatusLine(self._shell, about, wanted=self._settings.status_line)
+                with told.reported(about) as run, closing(status):
+                    self._ticks = status.tick
+                    outcome, worker, handles = self._run_on(pool, message, shipment.worker(), about, run)
                 if isinstance(outcome, cells.Refused):
                     return outcome
-                end = self._finish(outcome, shipment, worker)
+                end = self._finish(outcome, shipment, handles)
                 if is_followed := outcome.goes_on:
                     self._runtime.follow(text, worker, late_text.shows_under_this_cell(self._shell))
             finally:
@@ -182,17 +191,20 @@ class _CellJob:
         return state
 
     def _run_on(
-        self, pool: KernelPool, request: cells.CellRequest, only: UUID | None
-    ) -> tuple[cells.Outcome | cells.Refused, UUID]:
+        self, pool: KernelPool, message: bytes, only: UUID | None, about: events.About, run: told.Run
+    ) -> tuple[cells.Outcome | cells.Refused, UUID, dict[str, "Kept"]]:
         bridge = self._runtime.bridge
-        asked = bridge.enter(pool.run("cell", cells.encode(request), only=only), unwanted=PoolCall.close)
+        asked = bridge.enter(pool.run("cell", message, only=only, about=about), unwanted=PoolCall.close)
         try:
             call = self._wait(asked, self._give_up_when_pressed)
         except BaseException:
             bridge.abandon(asked, PoolCall.close)
             raise
+        run.worker = call.worker.uid
         try:
-            outcome = self._events(pool, call)
+            outcome = run.outcome = self._events(pool, call)
+            # Before the call is closed: a worker that drains leaves then, unless a handle pins it.
+            handles = self._handles(outcome, call.worker.uid)
         except WorkerDied as died:
             if not self._interrupts.ended:
                 raise WorkerDied(f"{died}. What the cell had bound is lost") from None
@@ -201,7 +213,15 @@ class _CellJob:
         finally:
             self._replay.end()
             self._runtime.bridge.start(call.close(), "end of a call")
-        return outcome, call.worker.uid
+        return outcome, call.worker.uid, handles
+
+    def _handles(self, outcome: cells.Outcome | cells.Refused, worker: UUID) -> dict[str, "Kept"]:
+        """By key."""
+        handles: dict[str, Kept] = {}
+        for result in outcome.kept if isinstance(outcome, cells.Outcome) else ():
+            if result.key not in handles:
+                handles[result.key] = self._runtime.handles.make(result, worker, cell=self._number)
+        return handles
 
     # While it runs.
 
@@ -210,6 +230,7 @@ class _CellJob:
 
         def tick() -> None:
             self._replay.tick()
+            self._ticks()
             for notice in self._interrupts.pass_on(running):
                 _notice(notice)
 
@@ -246,6 +267,7 @@ class _CellJob:
             tick()
 
     def _give_up_when_pressed(self) -> None:
+        self._ticks()
         if self._interrupts.pressed:
             raise KeyboardInterrupt
 
@@ -259,17 +281,14 @@ class _CellJob:
 
     # When it has ended. An interrupt is held back: half of the names would be worse than either.
 
-    def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, worker: UUID) -> _End:
+    def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, handles: "dict[str, Kept]") -> _End:
         ambient.follow(outcome.ambient, outcome.ambient_before, libraries=False)
         arrived = exchange.load(outcome.reply, shipment)
         figures.ready()
         for notice in exchange.come_home(arrived, shipment, deleted=outcome.deleted):
             _notice(notice)
         last_value = arrived.value
-        handles: dict[str, Kept] = {}
         for result in outcome.kept:
-            if result.key not in handles:
-                handles[result.key] = self._runtime.handles.make(result, worker, cell=self._number)
             kept = handles[result.key]
             if result.name:
                 homes = self._route.homes(result.name)

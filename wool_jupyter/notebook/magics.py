@@ -1,16 +1,16 @@
 """`%%wool` and `%wool`: parse, call, show."""
 
-import builtins
 import keyword
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, needs_local_scope, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
-from traitlets import Float, Int
+from traitlets import Bool, Float, Int
 
 from wool_jupyter import host
 from wool_jupyter.errors import WoolError
@@ -19,8 +19,9 @@ from wool_jupyter.settings import PoolSettings
 
 if TYPE_CHECKING:
     from wool_jupyter.notebook.runtime import Runtime
+    from wool_jupyter.pool.kernel_pool import KernelPool
 
-COMMANDS = ("start", "stop", "restart", "status", "output", "logs", "doctor")
+COMMANDS = ("status", "start", "scale", "stop", "restart", "interrupt", "output", "logs", "dashboard", "doctor")
 
 _DEFAULTS = PoolSettings()
 _MANY = 4  # workers per CPU are worth a word
@@ -53,6 +54,11 @@ class Wool(Magics):  # type: ignore[misc]
     start_timeout_s = Float(_DEFAULTS.start_timeout_s, min=0, help="How long one worker may take to start.").tag(
         config=True
     )
+
+    status_line = Bool(
+        False,
+        help="Under a cell that runs for more than 5 s: a line of text with its worker and what that uses. Emptied at its end.",
+    ).tag(config=True)
 
     @magic_arguments("%wool")
     @argument(
@@ -107,7 +113,7 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import exchange, jobs
 
         route = exchange.Route(inputs, outputs)
-        return jobs.run_cell(self.shell, runtime, body=cell, settings=self._settings(), route=route)
+        return jobs.run_cell(self.shell, runtime, body=cell, settings=self.settings(), route=route)
 
     def _cell_options(self, line: str, comment: str) -> Any:
         try:
@@ -129,8 +135,9 @@ class Wool(Magics):  # type: ignore[misc]
     @argument(
         "what",
         nargs="?",
-        metavar="CELL",
-        help="The number of a cell (with output); without one: the last whose output was too much.",
+        metavar="N | WORKER | CELL",
+        help="Number of worker processes (with scale), the worker (with restart and interrupt): the beginning of its name in "
+        "`%%wool status` will do, or the number of a cell (with output).",
     )
     @argument(
         "-n",
@@ -145,8 +152,9 @@ class Wool(Magics):  # type: ignore[misc]
     @needs_local_scope
     @line_magic("wool")
     def wool_line(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
-        """Start, stop, restart or look at this notebook's pool. Anything else is Python that is run on a worker, as a cell is.
+        """Look at this notebook's pool and look after it. Anything else is Python that is run on a worker, as a cell is.
 
+        `scale` makes it larger or smaller; busy workers end when their cells have. `restart` and `interrupt` take a worker, or all.
         `output` shows what was too much of a cell's output for the notebook, `logs` what the pool's processes wrote outside of
         cells, and crash reports; `doctor` what belongs into a bug report.
 
@@ -157,102 +165,188 @@ class Wool(Magics):  # type: ignore[misc]
 
             %wool start -n 4
             %wool status
+            %wool dashboard
+            %wool scale 2
+            %wool restart 5f0c
             %wool logs -n 100
             %wool doctor
             %wool stop
         """
         __tracebackhide__ = True
-        word = line.split(maxsplit=1)[0] if line.strip() else ""
         namespace = self.shell.user_ns if local_ns is None else local_ns
-        if word and word not in COMMANDS:
+        word = line.split(maxsplit=1)[0] if line.strip() else ""
+        if word and word.partition("#")[0] not in {*COMMANDS, ""}:
             return self._expression(line, namespace)
         if word in namespace or word in self.shell.user_ns:
             print(f"wool: `{word}` is the command here; `%wool ({word})` is the variable of this name", file=sys.stderr)
         return self._command(self.shell.var_expand(line))
 
-    def _command(self, line: str) -> Any:
-        arguments = parse_argstring(self.wool_line, line)
-        action, number = arguments.action, arguments.number
-        if arguments.what is not None and action != "output":
-            raise UsageError(f"%wool {action} takes no `{arguments.what}`")
-        if number is not None:
-            if action not in ("start", "restart", "logs", "output"):
-                raise UsageError(f"%wool {action} takes no -n")
-            if number < 1:
-                what = (
-                    _NO_POOL if action in ("start", "restart") else f"{_SHOWN[action]} is shown by lines, at least one"
-                )
-                raise UsageError(f"{what}, not {number}")
-            if action in ("start", "restart"):
-                self.workers = number
-        with _plainly():
-            match action:
-                case "logs":
-                    return self._logs(number)
-                case "output":
-                    return self._output(arguments.what, number)
-                case _:
-                    return getattr(self, f"_{action}")()
-
     def _expression(self, line: str, namespace: dict[str, Any]) -> Any:
         __tracebackhide__ = True
-        _must_be_meant(line, {**vars(builtins), **self.shell.user_ns, **namespace})
+        from wool_jupyter.notebook import line_form
+
+        line_form.must_be_meant(line, {**self.shell.user_ns, **namespace}, commands=COMMANDS)
         with _plainly():
             runtime = _runtime()
-        from wool_jupyter.notebook import jobs, source
+        return line_form.run(self.shell, runtime, line, settings=self.settings(), namespace=namespace)
 
-        value = jobs.run_cell(
-            self.shell,
-            runtime,
-            body=source.without_semicolon(line),
-            settings=self._settings(),
-            prepare=source.prepare_line,
-            namespace=None if namespace is self.shell.user_ns else {**self.shell.user_ns, **namespace},
-        )
-        return None if source.is_silenced(self.shell, line) else value
+    def _command(self, line: str) -> Any:
+        arguments = parse_argstring(self.wool_line, line.partition("#")[0])
+        self._check(arguments)
+        with _plainly():
+            match arguments.action:
+                case "start":
+                    self._start(arguments.number)
+                case "scale":
+                    self._scale(int(arguments.what))
+                case "restart" if arguments.what:
+                    self._restart_worker(arguments.what)
+                case "restart":
+                    self._restart(arguments.number)
+                case "interrupt":
+                    self._interrupt(arguments.what or "")
+                case "logs":
+                    self._logs(arguments.number)
+                case "output":
+                    return self._output(arguments.what, arguments.number)
+                case "dashboard":
+                    return self._dashboard()
+                case action:
+                    getattr(self, f"_{action}")()
+        return None
 
-    def _settings(self) -> PoolSettings:
+    @staticmethod
+    def _check(arguments: Any) -> None:
+        action, number, what = arguments.action, arguments.number, arguments.what
+        if number is not None:
+            if action not in ("start", "restart", "logs", "output"):
+                hint = f"; `%wool scale {number}` changes the number of workers" if action == "scale" else ""
+                raise UsageError(f"%wool {action} takes no -n{hint}")
+            if number < 1:
+                needs = f"{_SHOWN[action]} is shown by lines, at least one" if action in _SHOWN else _NO_POOL
+                raise UsageError(f"{needs}, not {number}")
+        if action == "scale":
+            if what is None or not what.lstrip("-").isdecimal():
+                raise UsageError(
+                    f"%wool scale takes a number of workers, as in `%wool scale 4`, not {what or 'nothing'}"
+                )
+            if int(what) < 1:
+                raise UsageError(f"{_NO_POOL}, not {what}; `%wool stop` ends it")
+        elif what is not None and action not in ("restart", "interrupt", "output"):
+            hint = f"; `%wool {action} -n {what}` would" if action in ("start", "logs") and what.isdecimal() else ""
+            raise UsageError(f"%wool {action} does not take `{what}`{hint}")
+        elif what is not None and number is not None and action == "restart":
+            raise UsageError(f"%wool restart takes a worker or -n, not both: it was given `{what}` and -n {number}")
+
+    @classmethod
+    def words(cls) -> list[str]:
+        """What `%wool` understands."""
+        return [str(word) for action in cls.wool_line.parser._actions for word in action.choices or ()]
+
+    @classmethod
+    def options_of_a_cell(cls) -> list[str]:
+        return sorted(str(option) for option in cls.wool.parser._option_string_actions)
+
+    def settings(self) -> PoolSettings:
         return PoolSettings(
             workers=self.workers,
             result_budget_bytes=self.result_budget_bytes,
             output_budget_bytes=self.output_budget_bytes,
             start_timeout_s=self.start_timeout_s,
+            status_line=self.status_line,
         )
 
-    def _start(self) -> None:
+    def _start(self, number: int | None) -> None:
         runtime = _runtime()
         from wool_jupyter.notebook import jobs
 
-        pool, just_now = jobs.started_pool(runtime, self._settings())
-        if pool.crew.size > _MANY * host.usable_cpus():
-            print(f"wool: {pool.crew.size} worker processes share {host.usable_cpus()} CPUs")
+        settings = self.settings() if number is None else replace(self.settings(), workers=number)
+        pool, just_now = jobs.started_pool(runtime, settings)
+        wanted = settings.workers
         if just_now:
-            return
-        if self.workers is not None and self.workers > pool.crew.size:
-            runtime.bridge.enter(pool.crew.grow(self.workers)).result()
+            self._keep(number)
+        elif wanted is not None and wanted > pool.crew.size:
+            runtime.bridge.enter(pool.crew.grow(wanted)).result()
+            self._keep(number)
             print(f"wool: the pool grows to {pool.crew.size} worker processes")
         else:
-            print(f"wool: a pool of {pool.crew.size} runs already; `%wool restart -n N` makes it smaller")
+            hint = "" if wanted is None or wanted == pool.crew.size else f"; `%wool scale {wanted}` makes it smaller"
+            print(f"wool: a pool of {pool.crew.size} runs already{hint}")
+        self._say_if_many(pool.crew.size)
+
+    def _keep(self, number: int | None) -> None:
+        """A number that has been heeded is that of the pools to come, too."""
+        if number is not None:
+            self.workers = number
+
+    @staticmethod
+    def _say_if_many(workers: int) -> None:
+        if workers > _MANY * host.usable_cpus():
+            print(f"wool: {workers} worker processes share {host.usable_cpus()} CPUs")
+
+    def _scale(self, number: int) -> None:
+        runtime = _runtime_if_loaded()
+        pool = None if runtime is None else runtime.running
+        if runtime is None or pool is None:
+            self._start(number)
+            return
+        before = pool.crew.size
+        runtime.bridge.enter(pool.crew.scale(number)).result()
+        self._keep(number)
+        from wool_jupyter.notebook import feed
+
+        pinned = sum(bool(worker.keeps) for worker in feed.door().glance().workers)
+        if pinned > number:
+            print(f"wool: the pool shrinks to {pinned} worker processes: each of them keeps values of this notebook")
+        elif number == before:
+            print(f"wool: the pool has {number} already")
+        else:
+            print(
+                f"wool: the pool {'grows' if number > before else 'shrinks'} to {number} worker process{'es' * (number > 1)}"
+            )
+        self._say_if_many(number)
 
     def _stop(self) -> None:
         runtime = _runtime_if_loaded()
         print("wool: stopped the pool" if runtime is not None and runtime.stop() else "wool: no pool runs")
 
-    def _restart(self) -> None:
+    def _restart(self, number: int | None) -> None:
         if (runtime := _runtime_if_loaded()) is not None:
             runtime.stop()
-        self._start()
+        self._start(number)
 
-    def _status(self) -> None:
+    def _restart_worker(self, prefix: str) -> None:
+        runtime, pool = self._running()
+        from wool_jupyter.notebook import by_hand
+
+        worker = runtime.bridge.enter(by_hand.restart(pool, prefix)).result()
+        lost = f"; {worker.keeps} values that lived there are gone" if worker.keeps else ""
+        print(f"wool: ended worker {worker.uid[: by_hand.SHORT]}, and another takes its place{lost}")
+
+    def _interrupt(self, prefix: str) -> None:
+        runtime, pool = self._running()
+        from wool_jupyter.notebook import by_hand
+
+        workers = runtime.bridge.enter(by_hand.interrupt(pool, prefix)).result()
+        names = ", ".join(worker.uid[: by_hand.SHORT] for worker in workers)
+        print(f"wool: interrupted {names}" if names else "wool: no worker runs anything")
+
+    def _running(self) -> "tuple[Runtime, KernelPool]":
         runtime = _runtime_if_loaded()
         pool = None if runtime is None else runtime.running
         if runtime is None or pool is None:
-            print("wool: no pool runs; the next %%wool cell starts one")
-            return
-        for worker in runtime.workers():
-            print(f"worker {worker.uid.hex[:8]}  {worker}")
-        if pool.crew.starting:
-            print(f"{pool.crew.starting} more on the way")
+            raise UsageError("no pool runs; the next %%wool cell starts one")
+        return runtime, pool
+
+    def _status(self) -> None:
+        from wool_jupyter.notebook import feed, table
+
+        print(table.as_text(feed.door().take()))
+
+    def _dashboard(self) -> Any:
+        from wool_jupyter.notebook import dashboard
+
+        return dashboard.dashboard()
 
     def _logs(self, lines: int | None) -> None:
         from wool_jupyter.notebook import logs
@@ -312,19 +406,6 @@ def _must_exist(option: str, renamed: Mapping[str, str] | None, namespace: Mappi
             similar = difflib.get_close_matches(name, namespace, n=1, cutoff=0.8)
             hint = f" (did you mean `{similar[0]}`?)" if similar else ""
             raise UsageError(f"{option}: the notebook has no variable `{name}`{hint}")
-
-
-def _must_be_meant(line: str, names: Mapping[str, Any]) -> None:
-    """A command with a slip in it is no expression."""
-    import difflib
-
-    word = line.split(maxsplit=1)[0]
-    if not word.isidentifier() or keyword.iskeyword(word) or word in names:
-        return
-    similar = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
-    if similar or line.strip() == word:
-        hint = f": did you mean `%wool {similar[0]}`?" if similar else f" ({', '.join(COMMANDS)})"
-        raise UsageError(f"%wool: `{word}` is neither a variable nor a command{hint}")
 
 
 def _runtime_if_loaded() -> "Runtime | None":

@@ -5,7 +5,8 @@ import os
 import secrets
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +18,8 @@ from wool_jupyter.discovery.subscription import subscriber_pool
 from wool_jupyter.dispatch import channels
 from wool_jupyter.errors import StartFailed, WoolError
 from wool_jupyter.notebook import logs, threads
-from wool_jupyter.notebook.bridge import Bridge
+from wool_jupyter.notebook.bridge import Bridge, bridge
+from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.handles import Handles
 from wool_jupyter.notebook.late_text import LateText, Show
@@ -38,12 +40,12 @@ class Runtime:
         self._namespace = namespace
         self._pid = os.getpid()
         self._lock = threading.RLock()  # re-entrant: a second cell may be run from within the first
-        self._bridge: Bridge | None = None
         self._home: Home | None = None
+        self._entered_at = 0.0  # the home, in seconds since the epoch
         self._pool: KernelPool | None = None
         self._parents: tuple[Home | None, KernelPool | None] = None, None  # in a forked child
         self.failed_log: str | None = None  # what the last start wrote, if it failed: its files are gone
-        self.handles = Handles()
+        self.handles = Handles(changed=self._pins_changed)
         self.left_out = Shelf()
         self.unshippable: list[str] = []  # aspects of the process that the last cell had to go without
         self._late_text = LateText()
@@ -51,9 +53,7 @@ class Runtime:
 
     @property
     def bridge(self) -> Bridge:
-        if self._bridge is None:
-            self._bridge = Bridge()
-        return self._bridge
+        return bridge()
 
     @property
     def running(self) -> KernelPool | None:
@@ -97,6 +97,7 @@ class Runtime:
     def _entered_home(self) -> Home:
         if self._home is None:
             self._home = self._outcome(Home.enter(self._namespace), Home.leave)
+            self._entered_at = time.time()
             # Again, for the last one is called first: the pool ends before the home removes its files.
             atexit.unregister(self._at_exit)
             atexit.register(self._at_exit)
@@ -105,12 +106,29 @@ class Runtime:
     def _started(self, home: Home, settings: PoolSettings, log: BinaryIO) -> KernelPool:
         # One hash of a text on all workers, and so one order of a set. The kernel's own can't be had.
         environment = {"PYTHONHASHSEED": str(secrets.randbelow(1 << 32)), **os.environ}
-        starting = KernelPool.start(home, settings, environment=environment, version=version("wool_jupyter"))
         try:
-            return self._outcome(starting, KernelPool.stop)
+            return self._outcome(self._start(home, settings, environment), _stopped)
         except BaseException:
             self.failed_log = logs.text_of(log)
             raise
+
+    async def _start(self, home: Home, settings: PoolSettings, environment: Mapping[str, str]) -> KernelPool:
+        feed = door().feed
+        feed.pool_starts(home.namespace, self._entered_at, home.discovery.subscriber)
+        try:
+            pool = await KernelPool.start(
+                home,
+                settings,
+                environment=environment,
+                version=version("wool_jupyter"),
+                pinned=self.handles.pins,
+                tell=feed.see,
+            )
+        except BaseException as error:
+            feed.pool_ended(str(error))
+            raise
+        feed.pool_runs()
+        return pool
 
     def _outcome(self, coroutine: Coroutine[Any, Any, T], unwanted: Callable[[T], Coroutine[Any, Any, object]]) -> T:
         outcome = self.bridge.enter(coroutine, unwanted=unwanted)
@@ -128,6 +146,16 @@ class Runtime:
         pool = self.running
         return set() if pool is None else {worker.uid for worker in pool.crew.snapshot()}
 
+    def _pins_changed(self) -> None:
+        if os.getpid() == self._pid:
+            self.bridge.post(self._tell_pins)
+
+    def _tell_pins(self) -> None:
+        """On the loop. A worker that is not pinned any more may be one too many."""
+        door().feed.keeps(self.handles.by_worker())
+        if self.running is not None:
+            self.running.crew.supervise()
+
     def workers(self) -> list[WorkerSnapshot]:
         """Oldest first; none without a pool."""
         pool = self.running
@@ -143,7 +171,7 @@ class Runtime:
             pool, self._pool = self._pool, None
             if pool is None or os.getpid() != self._pid:
                 return False
-            outcome = self.bridge.enter(pool.stop())
+            outcome = self.bridge.enter(_stopped(pool))
             with suppress(TimeoutError):
                 outcome.result(STOP_TIMEOUT_S)
             return True
@@ -179,6 +207,13 @@ class Runtime:
         """As the home's, which the pool has entered."""
         assert self._home is not None
         return self._home.call_directories()
+
+
+async def _stopped(pool: KernelPool) -> None:
+    try:
+        await pool.stop()
+    finally:
+        door().feed.pool_ended()
 
 
 async def _left(home: Home) -> None:

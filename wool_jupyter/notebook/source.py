@@ -9,7 +9,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.compilerop import code_name
-from IPython.core.displayhook import DisplayHook
 
 from wool_jupyter.notebook import comment_form, tracebacks
 
@@ -38,33 +37,19 @@ def prepare_source(shell: "InteractiveShell", cell: str) -> CellSource:
 
 def prepare_line(shell: "InteractiveShell", line: str) -> CellSource:
     """What a line magic got: on the line of the cell where it stands."""
-    frame = _cell_frame(shell)
+    frame = cell_frame(shell)
     if frame is None:
         return _registered(shell, shell.transform_cell(line), shell.execution_count)
     number = shell.compile._filename_map[frame.f_code.co_filename]
     return _registered(shell, "\n" * (frame.f_lineno - 1) + shell.transform_cell(line), number)
 
 
-def _cell_frame(shell: "InteractiveShell") -> FrameType | None:
+def cell_frame(shell: "InteractiveShell") -> FrameType | None:
     """The innermost frame of the notebook's code that runs."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename not in shell.compile._filename_map:
         frame = frame.f_back
     return frame
-
-
-def without_semicolon(line: str) -> str:
-    """It silences the cell that the line is in, and is nothing to the value."""
-    while DisplayHook.semicolon_at_end_of_expression(line):
-        line = line.rpartition(";")[0]
-    return line
-
-
-def is_silenced(shell: "InteractiveShell", line: str) -> bool:
-    """As a statement. In `x = %wool f();` the semicolon ends the assignment."""
-    frame = _cell_frame(shell)
-    text = "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
-    return text.startswith(("%wool", "get_ipython()")) and DisplayHook.semicolon_at_end_of_expression(line)
 
 
 def _registered(shell: "InteractiveShell", source: str, number: int) -> CellSource:

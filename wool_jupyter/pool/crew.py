@@ -6,12 +6,11 @@ nursery ─ ready, exits ─▶ crew ─ added, dropped ─▶ discovery ─▶ 
 
 import asyncio
 import logging
-import os
 import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from uuid import UUID, uuid4
 
 from wool_jupyter import host
@@ -22,16 +21,19 @@ from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import NoWorkersAvailable, RpcError, StartFailed
 from wool_jupyter.nursery.client import Nursery
-from wool_jupyter.pool import supervisor
+from wool_jupyter.pool import events, supervisor
+from wool_jupyter.pool.ends import Ends
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
-from wool_jupyter.pool.obituary import has_crashed, obituary
+from wool_jupyter.pool.obituary import has_crashed, how_it_ended, obituary
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
-from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
+from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S
 from wool_jupyter.wire import layout
 
 _LOST = "The process that looks after the workers has ended, and they with it: a new pool has new ones"
+
+_ASKED = "as was asked"
 
 _log = logging.getLogger(__name__)
 
@@ -53,9 +55,11 @@ class Crew:
         environment: Mapping[str, str],
         version: str,
         tags: frozenset[str] = frozenset(),
+        pinned: Callable[[UUID], bool] = lambda _: False,
+        tell: events.Tell = events.to_nobody,
     ) -> None:
         """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
-        announced, before its main thread counts as free."""
+        announced, before its main thread counts as free. `pinned`: whether a smaller crew must not let a worker go."""
         self._home = home
         self._nursery = nursery
         self._proxy = proxy
@@ -69,15 +73,18 @@ class Crew:
         self._environment = dict(environment)
         self._version = version
         self._tags = tags
+        self._pinned = pinned
+        self._tell = tell
+        nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
         self._members: dict[UUID, Member] = {}
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
+        self._starts: list[asyncio.Task[None]] = []  # of those that `supervise` has asked for, the latest last
         self._looking = 0
         self._in_doubt = False
         self._tasks = OwnedTasks("crew")
         self._ending = OwnedTasks("end of a crew")
-        self._patience: set[asyncio.Timeout] = set()
-        self._hurried = False
+        self._ends = Ends(nursery)
 
     @property
     def lost(self) -> bool:
@@ -86,8 +93,12 @@ class Crew:
 
     @property
     def size(self) -> int:
-        """Workers, with those that are starting."""
-        return len(self._members) + self._starting
+        """Workers that stay, with those that are starting."""
+        return self._staying + self._starting
+
+    @property
+    def _staying(self) -> int:
+        return sum(not member.drains for member in self._members.values())
 
     @property
     def starting(self) -> int:
@@ -108,7 +119,8 @@ class Crew:
     async def start_all(self, workers: int) -> None:
         """Returns when they all serve; from then on there are as many. An ExceptionGroup has what their starts raised."""
         self._starting += workers
-        self._keep = self._most = max(self._most, workers)
+        self._keep = max(self._most, workers)
+        self._allow(self._keep)
         starts = [self._tasks.start(self._started(), "start of a worker", awaited=True) for _ in range(workers)]
         try:
             outcomes = await asyncio.gather(*starts, return_exceptions=True)
@@ -122,10 +134,81 @@ class Crew:
 
     async def grow(self, workers: int) -> None:
         """To that many; a larger crew stays as it is. Does not wait for those that it starts."""
-        self._most = max(self._most, workers)
+        self._allow(max(self._most, workers))
         self._keep = max(self._keep, workers)
         self._in_doubt = False
         self.supervise()
+
+    async def scale(self, workers: int) -> None:
+        """To exactly that many, without waiting for them. Starts that are not needed are given up, idle workers are let go at once
+        and busy ones when their calls are over; a pinned one stays."""
+        self._allow(workers)
+        self._keep = workers
+        self._in_doubt = False
+        surplus = max(0, self.size - workers)
+        given_up = self._starts[max(0, len(self._starts) - surplus) :]
+        if given_up:
+            await asyncio.sleep(0)  # a task that is cancelled before it has begun never comes to its `finally`
+            for start in given_up:
+                start.cancel()
+            await asyncio.wait(given_up)
+        for member in sorted(self._members.values(), key=lambda member: member.last_used, reverse=True):
+            if member.drains and not member.leaves and self.size < workers:
+                self._stays(member)
+        self.supervise()
+
+    def _allow(self, most: int) -> None:
+        self._most = most
+        self._tell(events.MostChanged(most))
+
+    def _let_surplus_go(self) -> None:
+        if self._staying <= self._most:
+            return
+        present = [
+            supervisor.Candidate(uid, self._is_busy(member), self._pinned(uid), member.last_used, member.started)
+            for uid, member in self._members.items()
+            if not member.drains
+        ]
+        for uid in supervisor.workers_to_part(present, self._most):
+            member = self._members[uid]
+            is_busy = self._is_busy(member)
+            member.drains = True
+            self._tell(events.Drains(uid, drains=True))
+            self._proxy.evict(uid)
+            if not is_busy:
+                if member.care is None:
+                    self.slots.remove()
+                self._lets_go(member)
+
+    def _is_busy(self, member: Member) -> bool:
+        """Also with a call that is on its way there and holds the slot."""
+        if member.calls > 0 or member.care is not None:
+            return member.calls > 0
+        found = self._proxy.workers.workers.get(member.metadata.uid)
+        return found is not None and found.connection.load > 0
+
+    def _is_free_while_draining(self, member: Member) -> None:
+        if self._pinned(member.metadata.uid) or self._staying < self._most:
+            self._stays(member)
+        else:
+            self._lets_go(member)
+
+    def _stays(self, member: Member) -> None:
+        """After all."""
+        member.drains = False
+        self._tell(events.Drains(member.metadata.uid, drains=False))
+        self._proxy.readmit(member.metadata.uid)
+        if member.calls == 0 and member.care is None:
+            self.slots.add()
+
+    def _lets_go(self, member: Member) -> None:
+        member.leaves = True
+        member.ended_by_us = member.ended_by_us or "as the pool became smaller"
+        self._tasks.start(self._let_go(member), f"farewell to {member.metadata.uid}")
+
+    async def _let_go(self, member: Member) -> None:
+        await self._announce_end(member.metadata)
+        await self._ends.drain(member)
 
     @contextmanager
     def wanted(self) -> Iterator[None]:
@@ -144,10 +227,11 @@ class Crew:
         if self.lost:
             self.slots.fail(StartFailed(_LOST))
             return
+        self._let_surplus_go()
         standing = supervisor.Standing(
             keep=self._keep,
             most=self._most,
-            present=len(self._members),
+            present=self._staying,
             starting=self._starting,
             free=self.slots.free,
             waiting=self.slots.waiting + self._looking,
@@ -155,7 +239,9 @@ class Crew:
         )
         for _ in range(supervisor.workers_to_start(standing)):
             self._starting += 1
-            self._tasks.start(self._start(), "start of a worker")
+            start = self._tasks.start(self._start(), "start of a worker")
+            self._starts.append(start)
+            start.add_done_callback(self._starts.remove)
 
     async def _start(self) -> None:
         failure: Exception | None = None
@@ -174,6 +260,14 @@ class Crew:
 
     async def _started(self) -> None:
         uid = uuid4()
+        self._tell(events.Starting(uid))
+        try:
+            await self._serves(uid)
+        except BaseException as error:
+            self._tell(events.NotStarted(uid, str(error)))
+            raise
+
+    async def _serves(self, uid: UUID) -> None:
         # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
         command = [
             sys.executable,
@@ -208,14 +302,21 @@ class Crew:
     async def _watch(self, member: Member) -> None:
         await asyncio.wait({member.child.exited})
         uid = member.metadata.uid
-        if member.calls == 0 and member.care is None:
+        if member.calls == 0 and member.care is None and not member.drains:
             self.slots.remove()
         del self._members[uid]
-        self._in_doubt = self._in_doubt or not (member.used or time.time() - member.started > supervisor.PROVEN_S)
+        self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
+        self._in_doubt = self._in_doubt or not self._is_proven(member)
         self.supervise()
         self._proxy.evict(uid)
         self._tidy(member)
         await self._announce_end(member.metadata, timeout_s=None)  # nobody waits for it, and nobody says it later
+
+    @staticmethod
+    def _is_proven(member: Member) -> bool:
+        """Its end says nothing about the start of others."""
+        is_old = time.time() - member.started > supervisor.PROVEN_S
+        return bool(member.last_used) or is_old or member.asked_to_end or member.leaves
 
     def _tidy(self, member: Member) -> None:
         """Its socket, and the report of a crash that it did not come to: a home may see many workers."""
@@ -267,13 +368,17 @@ class Crew:
 
     def release(self, member: Member) -> None:
         member.calls -= 1
-        if member.calls == 0 and member.metadata.uid in self._members and member.care is None:
+        if member.calls > 0 or member.metadata.uid not in self._members:
+            return
+        if member.drains:
+            self._is_free_while_draining(member)
+        elif member.care is None:
             self.slots.add()
 
     def _took_a_call(self, uid: UUID) -> None:
         member = self._members.get(uid)
         if member is not None:
-            member.used = True
+            member.last_used = asyncio.get_running_loop().time()
             if self._in_doubt:
                 self._in_doubt = False
                 self.supervise()
@@ -282,6 +387,11 @@ class Crew:
         """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced."""
         member = self._members.get(uid)
         if member is None or member.care is not None or member.ended_by_us:
+            return
+        if member.drains:
+            if member.calls == 0 and not member.leaves:  # the call that was on its way there: its slot is given back
+                self.slots.remove()
+                self._lets_go(member)
             return
         if member.calls == 0:
             self.slots.remove()
@@ -305,6 +415,8 @@ class Crew:
             except RpcError:
                 failed += 1
                 continue
+            if member.drains:
+                return
             if not self._proxy.readmit(uid):  # it is well: another has its place, or somebody else has dropped it
                 await self._announce_again(member.metadata)
                 await asyncio.wait({member.child.exited}, timeout=supervisor.ROOM_S)
@@ -313,45 +425,32 @@ class Crew:
             if member.calls == 0:
                 self.slots.add()
             return
-        await self._kill(member, "as it did not answer any more")
+        await self._ends.kill(member, "as it did not answer any more")
 
     # Their end.
 
     async def interrupt(self, uid: UUID) -> None:
         """SIGINT, to the worker and its children, as Jupyter does with a kernel. Returns once it is sent, so that one sent for a
         call can't reach the next."""
-        await self._signal(uid, signal.SIGINT)
+        if (member := self._members.get(uid)) is not None:
+            await self._ends.signal(member, signal.SIGINT)
 
     async def end(self, uid: UUID) -> None:
         """SIGTERM, then SIGKILL. Returns when the worker has ended."""
-        member = self._members.get(uid)
-        if member is None:
-            return
-        await self._signal(uid, signal.SIGTERM)
-        await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
-        await self.kill(uid)
+        if (member := self._members.get(uid)) is not None:
+            await self._ends.end(member, _ASKED)
 
-    async def kill(self, uid: UUID, why: str = "as was asked") -> None:
+    async def restart(self, uid: UUID) -> None:
+        """Ends it, whatever it does; another takes its place. Returns when it has ended."""
+        if (member := self._members.get(uid)) is not None:
+            member.asked_to_end = True
+            member.ended_by_us = member.ended_by_us or _ASKED
+            await self._ends.end(member, _ASKED)
+
+    async def kill(self, uid: UUID) -> None:
         """Returns when the worker has ended."""
         if (member := self._members.get(uid)) is not None:
-            await self._kill(member, why)
-
-    async def _kill(self, member: Member, why: str) -> None:
-        member.ended_by_us = member.ended_by_us or why
-        self._nursery.kill(member.child.uid)
-        done, _ = await asyncio.wait({member.child.exited}, timeout=SIGNAL_S)
-        if not done:
-            _signal_group(member, signal.SIGKILL)
-            await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
-
-    async def _signal(self, uid: UUID, number: int) -> None:
-        member = self._members.get(uid)
-        if member is None:
-            return
-        try:
-            await asyncio.wait_for(self._nursery.signal(str(uid), number), SIGNAL_S)
-        except TimeoutError:
-            _signal_group(member, number)
+            await self._ends.kill(member, _ASKED)
 
     async def stop(self, *, by: float | None = 0) -> None:
         """Calls under way end with `WorkerDied`, unless `by`, a time of the loop (None: for ever), gives them the time to be
@@ -359,13 +458,7 @@ class Crew:
         when the workers have ended, or a moment after they were killed; cancelled, it does so at once.
 
         Idempotent."""
-        await to_end(self._ending.start(self._stop(by), "stop", awaited=True), cancelled=self._hurry)
-
-    def _hurry(self) -> None:
-        self._hurried = True
-        for patience in self._patience:
-            if not patience.expired():
-                patience.reschedule(0)
+        await to_end(self._ending.start(self._stop(by), "stop", awaited=True), cancelled=self._ends.hurry)
 
     async def _stop(self, by: float | None) -> None:
         self.slots.close(NoWorkersAvailable("the pool was stopped"))
@@ -381,37 +474,8 @@ class Crew:
         self._proxy.evict(member.metadata.uid)
         try:
             await self._announce_end(member.metadata)
-            if not self._hurried and (by is None or by > asyncio.get_running_loop().time()):
-                await self._persuade(member, by)
+            await self._ends.persuade(member, by)
         finally:
             self._nursery.kill(member.child.uid)
             await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
             self._tidy(member)
-
-    async def _persuade(self, member: Member, by: float | None) -> None:
-        """It is told to stop, and its routines are cancelled; then comes SIGTERM. Returns when it has ended, or the time is up."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(by) as patience:
-                self._patience.add(patience)
-                try:
-                    with suppress(TimeoutError, RpcError):
-                        async with asyncio.timeout_at(None if by is None else by - _reserved_s(by)):
-                            with closing(WorkerConnection(member.metadata)) as connection:
-                                await connection.stop(0)
-                            await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
-                    if not member.child.exited.done():
-                        await self._signal(member.metadata.uid, signal.SIGTERM)
-                        await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
-                finally:
-                    self._patience.discard(patience)
-
-
-def _reserved_s(by: float) -> float:
-    """Of the time until then, for SIGTERM to show its effect."""
-    return min(TERMINATE_S, (by - asyncio.get_running_loop().time()) / 2)
-
-
-def _signal_group(member: Member, number: int) -> None:
-    """Past a nursery that is stopped: it has not reaped the worker, so the number is still the worker's."""
-    with suppress(ProcessLookupError):
-        os.killpg(member.child.pid, number)

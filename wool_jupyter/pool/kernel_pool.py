@@ -4,7 +4,7 @@ run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from wool_jupyter.errors import (
     WorkerDied,
     WorkerRefused,
 )
+from wool_jupyter.pool import events
 from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
@@ -31,18 +32,28 @@ from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRU
 class KernelPool:
     """Made by `start`, ended by `stop`; on one loop. The home stays."""
 
-    def __init__(self, resources: AsyncExitStack, proxy: WorkerProxy, crew: Crew) -> None:
+    def __init__(self, resources: AsyncExitStack, proxy: WorkerProxy, crew: Crew, tell: events.Tell) -> None:
         self._resources = resources
         self._proxy = proxy
         self.crew = crew
+        self._tell = tell
+        self._under_way: dict[events.About, UUID] = {}
         self._tasks = OwnedTasks("pool")
         self._stopped = False
 
     @classmethod
     async def start(
-        cls, home: Home, settings: PoolSettings, *, environment: Mapping[str, str], version: str
+        cls,
+        home: Home,
+        settings: PoolSettings,
+        *,
+        environment: Mapping[str, str],
+        version: str,
+        pinned: Callable[[UUID], bool] = lambda _: False,
+        tell: events.Tell = events.to_nobody,
     ) -> "KernelPool":
-        """Returns when the first worker serves; others are on their way. `StartFailed` leaves no worker."""
+        """Returns when the first worker serves; others are on their way. `StartFailed` leaves no worker. `pinned` is as for a
+        `Crew`."""
         async with AsyncExitStack() as resources:
             nursery = await home.nursery(environment)
             proxy = WorkerProxy(discovery=home.discovery.subscriber, loadbalancer=Sticky(), quorum=None)
@@ -58,6 +69,8 @@ class KernelPool:
                 environment=environment,
                 version=version,
                 tags=frozenset({home.namespace}),
+                pinned=pinned,
+                tell=tell,
             )
             resources.callback(publisher.close)
             await resources.enter_async_context(proxy)
@@ -67,12 +80,28 @@ class KernelPool:
             await crew.slots.take()
             crew.slots.add()
             await crew.grow(settings.workers or min(FIRST_WORKERS, host.usable_cpus()))
-            return cls(resources.pop_all(), proxy, crew)
+            return cls(resources.pop_all(), proxy, crew, tell)
         raise AssertionError  # for mypy: the stack swallows nothing
 
-    async def run(self, routine: str, body: bytes, *, only: UUID | None = None) -> "PoolCall":
+    async def run(
+        self, routine: str, body: bytes, *, only: UUID | None = None, about: events.About | None = None
+    ) -> "PoolCall":
         """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
-        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone."""
+        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone.
+
+        `about`: what is shown of it."""
+        about = about or events.About("call", routine, bytes_in=len(body))
+        self._tell(events.Waits(about))
+        try:
+            call = await self._placed(routine, body, only, about)
+        except BaseException:
+            self._tell(events.Over(about, None))
+            raise
+        self._under_way[about] = call.worker.uid
+        self._tell(events.Placed(about, call.worker.uid))
+        return call
+
+    async def _placed(self, routine: str, body: bytes, only: UUID | None, about: events.About) -> "PoolCall":
         while True:
             if self._stopped:
                 raise NoWorkersAvailable("the pool was stopped")
@@ -97,9 +126,9 @@ class KernelPool:
             if member is None:
                 call.close()
                 raise WorkerDied("The worker died when the call began")
-            return PoolCall(self, call, member)
+            return PoolCall(self, call, member, about)
 
-    async def _wind_down(self, call: Call, member: Member) -> None:
+    async def _wind_down(self, call: Call, member: Member, about: events.About) -> None:
         """Of a call that nobody waits for any more: its worker is free when its body has ended, and not before."""
         try:
             async with asyncio.timeout(INTERRUPT_GRACE_S):
@@ -111,15 +140,29 @@ class KernelPool:
         except (CallFailed, WorkerDied, WorkerRefused):
             pass  # it has ended, too
         finally:
-            call.close()
-            self.crew.release(member)
+            self._over(call, member, about)
 
-    def closed(self, call: Call, member: Member) -> None:
+    def closed(self, call: Call, member: Member, about: events.About) -> None:
         if call.ended or self._stopped:
-            call.close()
-            self.crew.release(member)
+            self._over(call, member, about)
         else:
-            self._tasks.start(self._wind_down(call, member), "end of a call")
+            self._tasks.start(self._wind_down(call, member, about), "end of a call")
+
+    def _over(self, call: Call, member: Member, about: events.About) -> None:
+        call.close()
+        self._under_way.pop(about, None)
+        self._tell(events.Over(about, member.metadata.uid))
+        self.crew.release(member)
+
+    async def interrupt(self, uid: UUID) -> bool:
+        """What runs there, as ■ does. False if nothing does."""
+        calls = [about for about, worker in self._under_way.items() if worker == uid]
+        presses = [about.press for about in calls if about.press is not None]
+        for press in presses:
+            press()
+        if calls and not presses:
+            await self.crew.interrupt(uid)
+        return bool(calls)
 
     async def stop(self) -> None:
         """Calls under way end with `WorkerDied`. Idempotent."""
@@ -135,10 +178,11 @@ class PoolCall:
     """A call that holds a slot; `close`, idempotent, gives it back, once a body that still runs has been interrupted. One `step`
     at a time."""
 
-    def __init__(self, pool: KernelPool, call: Call, member: Member) -> None:
+    def __init__(self, pool: KernelPool, call: Call, member: Member, about: events.About) -> None:
         self._pool = pool
         self._call = call
         self._member = member
+        self._about = about
         self._closed = False
         self.worker = call.worker
 
@@ -164,4 +208,4 @@ class PoolCall:
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self._pool.closed(self._call, self._member)
+            self._pool.closed(self._call, self._member, self._about)

@@ -22,9 +22,12 @@ class Member:
     started: float
     oom_kills: int  # of the system, when it started
     crash_report: Path
-    used: bool = False
+    last_used: float = 0.0  # loop's time of its last call; 0: it has run nothing
     calls: int = 0  # under way; the first has its slot
     care: "asyncio.Task[None] | None" = None  # since it failed a call, until it answers: no slot is given for it
+    drains: bool = False  # takes no more calls, and is let go when the last one is over
+    leaves: bool = False  # it has been let go
+    asked_to_end: bool = False  # by the user: no sign that its start is in doubt
     ended_by_us: str = ""  # why, if so
 
 

@@ -10,13 +10,20 @@ from wool_jupyter.pool.members import Member
 
 def obituary(member: Member, *, crashed: str = "") -> str:
     """How it ended, in words, for whoever had a call there; `crashed` ends the sentence if there is a report of a crash."""
+    return f"The worker (pid {member.child.pid}) {how_it_ended(member, crashed=crashed)}"
+
+
+def how_it_ended(member: Member, *, crashed: str = "") -> str:
+    """Completes a sentence that begins with the worker."""
     child = member.child
     if not child.exited.done():
-        return f"The worker (pid {child.pid}) was lost: it does not answer any more"
+        return "was lost: it does not answer any more"
     exited = child.exited.result()
-    text = f"The worker (pid {child.pid}) {exited.in_words()}"
+    text = exited.in_words()
+    if exited.signal in (signal.SIGKILL, signal.SIGTERM) and member.ended_by_us:
+        return f"{text}, {member.ended_by_us}"
     if exited.signal == signal.SIGKILL:
-        return text + (f", {member.ended_by_us}" if member.ended_by_us else _why_killed(member, exited))
+        return text + _why_killed(member, exited)
     if exited.signal is not None and has_crashed(member.crash_report):
         return text + crashed
     return text

@@ -1,6 +1,8 @@
 """What a pool's own workers need: decided here from numbers, done elsewhere (`crew`)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,25 @@ def workers_to_start(standing: Standing) -> int:
     for_the_line = standing.waiting - standing.free - standing.starting
     kept = 0 if standing.in_doubt else standing.keep - coming
     return max(0, min(max(for_the_line, kept), standing.most - coming))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A worker that serves, where there are too many."""
+
+    uid: UUID
+    busy: bool
+    pinned: bool  # a value lives there alone
+    last_used: float
+    started: float
+
+
+def workers_to_part(present: Iterable[Candidate], most: int) -> list[UUID]:
+    """The least use first: idle ones, the one used longest ago, the youngest. Pinned ones stay, however many there are."""
+    candidates = list(present)
+    movable = [each for each in candidates if not each.pinned]
+    movable.sort(key=lambda each: (each.busy, each.last_used, -each.started))
+    return [each.uid for each in movable[: max(0, len(candidates) - most)]]
 
 
 PROVEN_S = 10.0  # that a worker has served, after which its end says nothing about the start of others

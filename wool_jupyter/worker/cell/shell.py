@@ -20,6 +20,7 @@ from IPython.core.autocall import ZMQExitAutocall
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
+from IPython.core.error import UsageError
 from IPython.core.history import HistoryManager
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell, InteractiveShellABC
 from traitlets import Any as AnyTrait
@@ -95,6 +96,7 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
 
     request: CellRequest
     last_value: Any = None
+    notebook_is_elsewhere = True  # `%load_ext wool_jupyter` in a cell is for the kernel
     _db: dict[str, Any] | None = None
     _depth = 0  # of user code: an error inside a nested run_cell is shown where it happens
 
@@ -117,6 +119,10 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
 
     def init_completer(self) -> None:
         self.Completer = types.SimpleNamespace(namespace={}, global_namespace={})
+
+    def init_magics(self) -> None:
+        super().init_magics()
+        self.register_magic_function(_wool_elsewhere, "line", "wool")
 
     def init_hooks(self) -> None:
         super().init_hooks()
@@ -328,6 +334,13 @@ def run_nested(main: Any, **options: Any) -> Any:
         asyncio._set_running_loop(outer)
         asyncio.tasks._enter_task(outer, task)
         asyncio.set_event_loop(outer)
+
+
+def _wool_elsewhere(line: str) -> None:
+    """The pool is looked after where the notebook is."""
+    raise UsageError(
+        f"`%wool {line}` looks after the pool from the notebook, and this cell runs on a worker: put it into a cell without %%wool"
+    )
 
 
 def _page(shell: ZMQInteractiveShell, strg: Any, start: int = 0, screen_lines: int = 0, pager_cmd: Any = None) -> None:

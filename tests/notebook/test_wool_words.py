@@ -1,0 +1,183 @@
+"""`%wool` in words: what it says, what it does, and what Tab offers."""
+
+import re
+
+import pytest
+
+from tests.support.pools import pool_processes
+from tests.support.waiting import wait_until
+from wool_jupyter.notebook.commands import Commands
+
+WAITS = "%%wool\nimport threading\nprint('begun', flush=True)\nthreading.Event().wait()"
+
+
+def status(kernel):
+    """[uid's beginning, pid, state] of each worker."""
+    text = kernel.ok("%wool status").stdout
+    return [list(found) for found in re.findall(r"^worker (\w{8})  (?:pid (\d+))?\s+(\w+)", text, re.MULTILINE)]
+
+
+def until_idle(kernel, workers):
+    wait_until(lambda: [state for *_, state in status(kernel)] == ["idle"] * workers)
+
+
+def said(kernel, line):
+    result = kernel.run(line)
+    return result.stdout + result.stderr
+
+
+def option(kernel):
+    return kernel.value("get_ipython().magics_manager.registry['Wool'].workers")
+
+
+def test_scale_makes_the_pool_larger_and_smaller(fresh_kernel):
+    assert "started a pool" in said(fresh_kernel, "%wool scale 1")
+    assert said(fresh_kernel, "%wool scale 3") == "wool: the pool grows to 3 worker processes\n"
+    until_idle(fresh_kernel, 3)
+    assert said(fresh_kernel, "%wool scale 3") == "wool: the pool has 3 already\n"
+    assert said(fresh_kernel, "%wool scale 1") == "wool: the pool shrinks to 1 worker process\n"
+    until_idle(fresh_kernel, 1)
+    wait_until(lambda: len(pool_processes(fresh_kernel.pid)) == 2)
+    assert fresh_kernel.wool("print(1)").stdout == "1\n"
+    assert option(fresh_kernel) == 1
+
+
+def test_a_worker_that_keeps_a_value_stays_until_the_value_is_gone(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 2")
+    until_idle(fresh_kernel, 2)
+    fresh_kernel.wool("import os, threading\nkept = threading.Lock()\nhome = os.getpid()")
+    assert "keeps 1 value of the notebook" in said(fresh_kernel, "%wool")
+    fresh_kernel.ok("%wool scale 1")
+    until_idle(fresh_kernel, 1)
+    assert int(status(fresh_kernel)[0][1]) == fresh_kernel.value("home")
+    fresh_kernel.ok("%wool scale 2")
+    until_idle(fresh_kernel, 2)
+    other = next(pid for _, pid, _ in status(fresh_kernel) if int(pid) != fresh_kernel.value("home"))
+    fresh_kernel.wool("again = kept.locked()")
+    assert fresh_kernel.value("again") is False
+    fresh_kernel.ok("del kept")
+    fresh_kernel.ok("get_ipython().run_line_magic('reset', '-f out')", store_history=False)
+    wait_until(lambda: "keeps" not in said(fresh_kernel, "%wool"))
+    assert other
+
+
+def test_start_with_a_smaller_number_says_how_and_changes_nothing(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 2")
+    assert (
+        said(fresh_kernel, "%wool start -n 1") == "wool: a pool of 2 runs already; `%wool scale 1` makes it smaller\n"
+    )
+    assert option(fresh_kernel) == 2
+    assert said(fresh_kernel, "%wool start") == "wool: a pool of 2 runs already\n"
+    assert said(fresh_kernel, "%wool start -n 3") == "wool: the pool grows to 3 worker processes\n"
+    assert option(fresh_kernel) == 3
+
+
+def test_a_worker_is_restarted_by_the_beginning_of_its_name(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    (before,) = status(fresh_kernel)
+    assert said(fresh_kernel, f"%wool restart {before[0][:5].upper()}") == (
+        f"wool: ended worker {before[0]}, and another takes its place\n"
+    )
+    wait_until(lambda: [state for *_, state in status(fresh_kernel)] == ["dead", "idle"])
+    assert "as was asked" in said(fresh_kernel, "%wool status")
+    assert f"worker {before[0]} is dead" in said(fresh_kernel, f"%wool restart {before[0]}")
+    assert fresh_kernel.wool("print(1)").stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("%wool scale", "takes a number of workers, as in `%wool scale 4`, not nothing"),
+        ("%wool scale many", "not many"),
+        ("%wool scale 0", "at least one worker, not 0; `%wool stop` ends it"),
+        ("%wool scale -- -1", "at least one worker, not -1"),
+        ("%wool scale -n 3", "takes no -n; `%wool scale 3` changes the number of workers"),
+        ("%wool start 3", "`%wool start -n 3` would"),
+        ("%wool stop now", "does not take `now`"),
+        ("%wool restart 5f -n 2", "not both"),
+        ("%wool restart zz", "there is no worker `zz`; those of the pool are "),
+        ("%wool interrupt zz", "there is no worker `zz`"),
+        ("%wool interrupt", "no worker runs anything"),
+    ],
+)
+def test_what_makes_no_sense_is_said(kernel, line, words):
+    text = said(kernel, line)
+    assert words in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("line", ["%wool interrupt", "%wool restart 5f"])
+def test_without_a_pool_it_says_so(fresh_kernel, line):
+    assert "no pool runs; the next %%wool cell starts one" in said(fresh_kernel, line)
+
+
+@pytest.mark.parametrize("body", ["%wool status", "%load_ext wool_jupyter\n%wool status", "%wool"])
+def test_on_a_worker_it_says_where_it_belongs(kernel, body):
+    result = kernel.run("%%wool\n" + body)
+    assert "this cell runs on a worker: put it into a cell without %%wool" in result.stderr
+    assert "no pool runs" not in result.stdout
+
+
+def test_interrupt_reaches_what_no_main_thread_waits_for(fresh_kernel):
+    """Told as to a panel, whose cell it is: the notebook's own main thread can't type while it waits."""
+    fresh_kernel.ok("%wool start -n 1")
+    cell = fresh_kernel.begin(
+        "import threading\n"
+        "line = threading.Timer(1, get_ipython().run_line_magic, ('wool', 'interrupt'))\n"
+        "line.start()\n"
+        "get_ipython().run_cell_magic('wool', '', 'import threading; threading.Event().wait()')"
+    )
+    assert cell.result().error.ename == "KeyboardInterrupt"
+    assert [state for *_, state in status(fresh_kernel)] == ["idle"]
+
+
+def offered(kernel, code):
+    message = kernel.client.complete(code, len(code))
+    while True:
+        reply = kernel.client.get_shell_msg(timeout=60)
+        if reply["parent_header"]["msg_id"] == message:
+            return reply["content"]["matches"]
+
+
+def test_tab_offers_words_workers_options_and_names(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1\ndata = [1]\n_hidden = 2")
+    uid = status(fresh_kernel)[0][0]
+    for code, words in {
+        "%wool ": ["dashboard", "doctor", "interrupt", "logs", "restart", "scale", "start", "status", "stop"],
+        "x = 1\n%wool st": ["start", "status", "stop"],
+        "view = %wool da": ["dashboard"],
+        "%wool restart ": [uid],
+        f"%wool interrupt {uid[:2]}": [uid],
+        "%%wool -": ["--input", "--output", "-i", "-o"],
+        "%%wool --o": ["--output"],
+        "%%wool -i data -": ["--input", "--output", "-i", "-o"],
+        "%%wool -i da": ["data"],
+        "%%wool -o ": ["data"],
+        "\n%%wool --in": ["--input"],
+    }.items():
+        assert offered(fresh_kernel, code) == words, code
+    for code in ("%wool restart x ", "%%wool\n--o", "%wool status st"):
+        assert not {"--output", "start", uid} & set(offered(fresh_kernel, code)), code
+    assert offered(fresh_kernel, "%%wool\ndata.appe") == ["append"]
+
+
+def test_tab_offers_it_once_when_the_extension_is_loaded_again_and_not_after_it_was_unloaded(fresh_kernel):
+    fresh_kernel.ok("%reload_ext wool_jupyter")
+    assert offered(fresh_kernel, "%wool sta") == ["start", "status"]
+    fresh_kernel.ok("%unload_ext wool_jupyter")
+    assert "status" not in offered(fresh_kernel, "%wool sta")
+
+
+def test_a_command_whose_answer_has_nowhere_to_go_fails_alone():
+    """A page that was closed meanwhile."""
+    answers = []
+
+    def answer(content):
+        answers.append(content)
+
+    Commands(None).obey({"do": "interrupt", "worker": "ab"}, answer, deaf=False)
+    Commands(None).obey("nonsense", answer, deaf=False)
+    assert answers == [
+        {"did": "interrupt", "error": "no pool runs"},
+        {"did": None, "error": "not understood: 'nonsense'"},
+    ]
