@@ -4,7 +4,7 @@ import re
 from itertools import groupby
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wool_jupyter.notebook import left_out
@@ -174,6 +174,7 @@ writes = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(writes=writes, looks=st.sets(st.integers(0, 29)), budget=st.sampled_from([500, 5_000, 50_000]))
 def test_what_is_shown_and_what_is_kept_is_all_there_is_in_order(tmp_path_factory, writes, looks, budget):
     side = Side(tmp_path_factory.mktemp("cell"), budget)

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wool_jupyter.notebook.outputs import TextReader
@@ -146,6 +146,7 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_every_text_is_read_once_in_the_order_of_its_writing(steps):
     """Two writes below Python to both streams with no print between them are beyond telling: the second is left out."""
@@ -426,3 +427,28 @@ def test_a_file_system_that_is_full_is_said_in_words(spool, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert failure.value.errno == errno.EFBIG
     assert str(tmp_path) in str(failure.value)
+
+
+def test_a_signal_does_not_come_between_an_event_and_its_mark(spool, reader):
+    """Text would wait for an event that never comes."""
+    import signal
+
+    def interrupted_while_it_is_sent(_):
+        signal.raise_signal(signal.SIGINT)
+
+    spool.emit = interrupted_while_it_is_sent
+    with pytest.raises(KeyboardInterrupt):
+        spool.event(lambda _: (signal.raise_signal(signal.SIGINT), b"sent")[1])
+    spool.write(OUT, "after\n")
+    reader.came()
+    assert merged(reader.ready()) == [("stdout", "after\n")]
+
+
+def test_an_event_is_sent_before_a_signal_is_heard(spool):
+    import signal
+
+    sent = []
+    spool.emit = sent.append
+    with pytest.raises(KeyboardInterrupt):
+        spool.event(lambda _: (signal.raise_signal(signal.SIGINT), b"sent")[1])
+    assert sent == [b"sent"]

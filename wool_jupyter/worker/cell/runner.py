@@ -143,28 +143,34 @@ class CellRunner:
 
     def _show(self, data: Any, metadata: Any, transient: Any = None, update: bool = False) -> None:
         content = {"data": self._alive(data), "metadata": metadata, "transient": transient, "update": update}
-        self._emit(lambda at, spool: cells.Display(at, self._pack(content, spool), spool.body_ended))
+        if (spool := self._capture.owner()) is not None:
+            parcel = self._pack(content, spool)
+            self._emit(lambda at: cells.Display(at, parcel, spool.body_ended))
 
     def _clear(self, wait: bool) -> None:
         if not self._widgets.keeps_from_clearing():
-            self._emit(lambda at, _: cells.Clear(at, wait))
+            self._emit(lambda at: cells.Clear(at, wait))
 
     def _fail(self, error: BaseException, traceback: list[str]) -> None:
-        name, words = type(error).__name__, in_words(error).partition(": ")[2]
-        self._emit(lambda at, spool: cells.Failure(at, name, words, tuple(traceback), self._packed_error(error, spool)))
+        if (spool := self._capture.owner()) is not None:
+            name, words = type(error).__name__, in_words(error).partition(": ")[2]
+            parcel = self._packed_error(error, spool)
+            self._emit(lambda at: cells.Failure(at, name, words, tuple(traceback), parcel))
 
     def _carry(self, kind: Any, comm: str, content: dict[str, Any]) -> None:
-        self._emit(lambda at, spool: cells.Comm(at, kind, comm, self._pack(content, spool)))
+        if (spool := self._capture.owner()) is not None:
+            parcel = self._pack(content, spool)
+            self._emit(lambda at: cells.Comm(at, kind, comm, parcel))
 
     def _notice(self, text: str) -> None:
         if text not in self._noticed:
             self._noticed.add(text)
-            self._emit(lambda at, _: cells.Notice(at, text))
+            self._emit(lambda at: cells.Notice(at, text))
 
-    def _emit(self, event: Callable[[tuple[int, int], Spool], cells.Event]) -> None:
+    def _emit(self, event: Callable[[tuple[int, int]], cells.Event]) -> None:
         if (spool := self._capture.owner()) is not None:
             self._capture.flush()
-            spool.event(lambda at: cells.encode(event(at, spool)))
+            spool.event(lambda at: cells.encode(event(at)))
 
     def _bundle(self, value: object) -> tuple[dict[str, Any], dict[str, Any]]:
         data, metadata = self._shell.display_formatter.format(value)

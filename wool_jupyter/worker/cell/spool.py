@@ -14,6 +14,7 @@ import errno
 import io
 import itertools
 import os
+import signal
 import sys
 import threading
 import weakref
@@ -24,6 +25,7 @@ from typing import Any
 from wool_jupyter.wire.text import ERR, EVENT, MARK, NAMES, ORDER, OUT, PAIR
 
 _owner: "contextvars.ContextVar[Spool | None]" = contextvars.ContextVar("wool_spool", default=None)
+_SIGNALS = signal.valid_signals()
 _WRITE_FLAGS = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
 
 
@@ -44,14 +46,18 @@ class Spool:
         self.lock = threading.RLock()  # re-entrant: a signal handler may print while a print is under way
 
     def event(self, encoded: Callable[[PAIR], bytes]) -> None:
-        """Sent, and its place marked, in one order. `encoded` gets the lengths. Lost after the end: a display of a thread that
-        outlives its cell has no cell to go to."""
-        with self.lock:
-            if not self._has_ended:
-                at = self.lengths()
-                data = encoded(at)
-                self._mark(*at, self._goes_on + EVENT)
-                self.emit(data)
+        """Sent, and its place marked, in one order; a signal waits until both is done. `encoded` gets the lengths. Lost after the
+        end: a display of a thread that outlives its cell has no cell to go to."""
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            with self.lock:
+                if not self._has_ended:
+                    at = self.lengths()
+                    data = encoded(at)
+                    self._mark(*at, self._goes_on + EVENT)
+                    self.emit(data)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def end(self) -> None:
         with self.lock:
