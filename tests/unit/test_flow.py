@@ -95,6 +95,18 @@ def test_a_little_of_the_other_stream_does_not_hold_a_flood_up(side):
     assert "warning\n" in side.text("stderr")
 
 
+def test_what_is_left_out_of_both_streams_keeps_their_order(side):
+    written = [f"line {n}\n" for n in range(5_000)]
+    for n, line in enumerate(written):
+        side.spool.write(n % 2, line)
+        if n % 500 == 0:
+            side.look()
+    side.look()
+    kept = side.kept.text()
+    assert len(kept) > 20_000
+    assert kept in "".join(written)
+
+
 def test_a_flood_is_looked_at_again_when_the_budget_has_filled_up(tmp_path):
     side = Side(tmp_path, 100_000)
     for n in range(80):
@@ -145,6 +157,7 @@ def test_what_has_no_place_is_counted_and_not_read(side, monkeypatch):
     side.look()
     side.end()
     assert side.kept.kept_bytes <= 100_000
+    assert len(side.text()) < 20_000
     left = len(lines(0, 300_000)) - len(NOTICE.sub("", side.text()))
     assert side.kept.kept_bytes + side.kept.lost_bytes == left
     assert "has what came first of it" in side.gaps()[-1]
