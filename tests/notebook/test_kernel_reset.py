@@ -3,7 +3,7 @@
 LEFT = """
 import io, logging, sys
 log = logging.getLogger("suite.left"); log.addHandler(logging.StreamHandler()); log.propagate = False; log.setLevel("DEBUG")
-logging.basicConfig(format="left", force=True)
+logging.basicConfig(format="left %(message)s", force=True)
 get_ipython().display_formatter.formatters["text/html"].for_type(complex, lambda c: "left")
 get_ipython().run_line_magic("config", "Wool.output_budget_bytes = 5")
 sys.stderr = io.StringIO()
