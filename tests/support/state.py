@@ -64,7 +64,7 @@ def _read_logging() -> dict[str, Any]:
         "named": {
             name: ([_handler(handler) for handler in each.handlers], each.propagate)
             for name, each in named.items()
-            if _is_of_notebook(name) and (each.handlers or not each.propagate)
+            if name not in _named and (each.handlers or not each.propagate) and not _is_of_library(name)
         },
         "disabled": root.manager.disable,
     }
@@ -77,10 +77,11 @@ def _handler(handler: logging.Handler) -> tuple[Any, ...]:
     return type(handler), where, handler.level, None if form is None else (form._fmt, form.datefmt)
 
 
-def _is_of_notebook(logger: str) -> bool:
-    return logger.partition(".")[0] not in sys.modules.keys() - {"__main__"}
+def _is_of_library(logger: str) -> bool:
+    return logger.partition(".")[0] in sys.modules
 
 
+_named = set(logging.getLogger().manager.loggerDict)  # ipykernel's own, and of what was loaded at first
 _handlers = list(logging.getLogger().handlers)
 
 
@@ -89,7 +90,7 @@ def _write_logging(before: dict[str, Any]) -> None:
     for each in [root, *root.manager.loggerDict.values()]:
         if isinstance(each, logging.Logger):
             each.setLevel(before["levels"].get("" if each is root else each.name, logging.NOTSET))
-            if each is not root and _is_of_notebook(each.name):
+            if each is not root and each.name not in _named and not _is_of_library(each.name):
                 each.handlers.clear()
                 each.propagate = True
     root.handlers[:] = _handlers
