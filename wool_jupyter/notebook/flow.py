@@ -65,6 +65,10 @@ class Flow:
         """As `TextReader.came`."""
         self._reader.came()
 
+    def no_more_events(self) -> None:
+        """As `TextReader.no_more_events`."""
+        self._reader.no_more_events()
+
     def ready(self, upto: PAIR | None = None) -> Iterator[tuple[str, str]]:
         """As `TextReader.ready`."""
         if not self._is_limited:

@@ -34,6 +34,10 @@ class TextReader:
         """An event that has its place in the text: what follows it may be read."""
         self._events += 1
 
+    def no_more_events(self) -> None:
+        """None will come: nothing waits for one."""
+        self._events = sys.maxsize
+
     def waiting(self, upto: PAIR | None = None) -> int:
         """Bytes that could be read now."""
         until, _ = self._readable(upto)
@@ -157,7 +161,7 @@ class TextReader:
 
     def rest(self) -> Iterator[tuple[str, str]]:
         """The end: also what waits for events that will not come, and bytes that never became a whole character."""
-        self._events = sys.maxsize
+        self.no_more_events()
         yield from self.ready()
         for stream, decoder in enumerate(self._decoders):
             if text := decoder.decode(b"", final=True):

@@ -1,14 +1,14 @@
 """What a cell shows, shown by this kernel on its main thread, where %%capture and Output widgets see it."""
 
-import pickle
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wool_jupyter.notebook import terminal, widgets
+from wool_jupyter.notebook.cell_run import loaded
 from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.streams import Streams
-from wool_jupyter.wire import buffers, cells
+from wool_jupyter.wire import cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,8 +110,3 @@ class Replay:
 
 def _display_id(content: dict[str, Any]) -> str:
     return str((content["transient"] or {}).get("display_id", "")) if content["update"] else ""
-
-
-def loaded(parcel: buffers.Parcel) -> Any:
-    stream, out_of_band = buffers.unpack(parcel)
-    return pickle.loads(stream, buffers=out_of_band)

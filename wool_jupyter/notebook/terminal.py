@@ -12,6 +12,12 @@ def is_terminal(shell: "InteractiveShell") -> bool:
     return not hasattr(shell, "kernel")
 
 
+def message(shell: "InteractiveShell") -> str:
+    """The id of the front end's request that runs; "" in a terminal."""
+    get_parent = getattr(shell, "get_parent", None)
+    return str((get_parent() or {}).get("header", {}).get("msg_id", "")) if get_parent else ""
+
+
 def size(shell: "InteractiveShell") -> tuple[int, int] | None:
     """Columns and lines; None for a notebook, and where what is printed goes elsewhere."""
     if not is_terminal(shell) or not sys.stdout.isatty():
