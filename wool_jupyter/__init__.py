@@ -4,8 +4,10 @@ Without a notebook: routines (`routine`) on the workers of a `WorkerPool`. A nam
 """
 
 import logging
+import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from wool_jupyter.dispatch.proxy import WorkerProxy
     from wool_jupyter.dispatch.routine import routine
     from wool_jupyter.errors import (
+        BlockedOnOwnPool,
         CallFailed,
         CallRejected,
         CannotLoad,
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
         DiscoveryNamespaceInUse,
         DiscoveryNamespaceNotFound,
         DiscoveryWorkerNotFound,
+        JobCancelled,
+        JobFailed,
         KeptOnWorker,
         MessageTooLarge,
         NoRoom,
@@ -56,6 +61,7 @@ if TYPE_CHECKING:
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # a notebook would show it: who wants to read it says so
 
 __all__ = [
+    "BlockedOnOwnPool",
     "CallFailed",
     "CallRejected",
     "CannotLoad",
@@ -74,6 +80,8 @@ __all__ = [
     "Fanout",
     "FanoutConsumer",
     "FidelityWarning",
+    "JobCancelled",
+    "JobFailed",
     "KeptOnWorker",
     "LoadBalancerContext",
     "LoadBalancerContextView",
@@ -118,9 +126,10 @@ _MODULES = {
     "dispatch.proxy": "WorkerProxy",
     "dispatch.routine": "routine",
     "errors": (
-        "CallFailed CallRejected CannotLoad CannotShip DiscoveryBlockExhausted DiscoveryCapacityExhausted "
+        "BlockedOnOwnPool CallFailed CallRejected CannotLoad CannotShip DiscoveryBlockExhausted DiscoveryCapacityExhausted "
         "DiscoveryNamespaceContended DiscoveryNamespaceInUse DiscoveryNamespaceNotFound DiscoveryWorkerNotFound "
-        "KeptOnWorker MessageTooLarge NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
+        "JobCancelled JobFailed KeptOnWorker MessageTooLarge "
+        "NoRoom NoUsableRoot NoWorkersAvailable NotBound NotReached PayloadTooLarge "
         "RpcError StartFailed StaysInKernel WoolError WorkerDied WorkerRefused"
     ),
     "notebook.dashboard": "dashboard",
@@ -140,7 +149,48 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "pool"})
+
+
+if TYPE_CHECKING:
+    from wool_jupyter.notebook.pool import Pool, pool  # noqa: F401
+
+
+class _ByName(ModuleType):
+    """Travels as other modules do, which pickle knows by their exact type."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.__name__,)
+
+
+class _CallablePackage(_ByName):
+    """Of the package `wool_jupyter.pool`: a call gives this kernel's pool."""
+
+    def __call__(self) -> "Pool":
+        from wool_jupyter.notebook import threads
+
+        if "wool_jupyter.notebook.runtime" not in sys.modules:
+            threads.try_out()
+        from wool_jupyter.notebook.pool import pool
+
+        return pool()
+
+
+class _Root(_ByName):
+    """The import system sets `pool` to the package, whenever something in there is imported: it stays one that can be called."""
+
+    @property
+    def pool(self) -> ModuleType:
+        package = import_module(f"{__name__}.pool")
+        package.__class__ = _CallablePackage
+        return package
+
+    @pool.setter
+    def pool(self, package: ModuleType) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Root
 
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:

@@ -39,7 +39,7 @@ class CallRejected(WoolError):
 
     def __init__(self, message: str, error: bytes = b"") -> None:
         super().__init__(message)
-        self.error = error  # what was raised there (`wire.shipping`); for whoever made the call
+        self.error = error  # what a user's object raised there (`wire.shipping`); for whoever made the call
 
 
 class PayloadTooLarge(WoolError):
@@ -78,12 +78,24 @@ class KeptOnWorker(WoolError):
     """The value lives on a worker. Use it in a `%%wool` cell."""
 
 
+class BlockedOnOwnPool(WoolError):
+    """Code on a worker would have blocked for a call of its own pool. Nothing was submitted: await it, or submit it elsewhere."""
+
+
 class StaysInKernel(WoolError):
     """The value stayed in the kernel. Make it inside the cell."""
 
 
 class NotBound(WoolError):
     """The cell has run, and did not bind a variable that `-o` asks for. What it did bind is here."""
+
+
+class JobFailed(WoolError):
+    """A cell reads what a background job was to bind, and the job did not end well. The cell has not run: run the job's anew."""
+
+
+class JobCancelled(WoolError):
+    """The background job was cancelled, or ended with its pool. What it had bound before is here."""
 
 
 class NoRoom(WoolError):

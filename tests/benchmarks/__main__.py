@@ -1,5 +1,5 @@
-"""`python -m tests.benchmarks [--quick] [--only cells|discovery|feed]`: what `%%wool` costs, in real kernels, what discovery does,
-and what it costs to be looked at.
+"""`python -m tests.benchmarks [--quick] [--only cells|calls|discovery|feed]`: what `%%wool` costs, in real kernels, what calls and
+discovery do, and what it costs to be looked at.
 
 Numbers are medians over fresh kernels, or over repetitions."""
 
@@ -9,7 +9,7 @@ import platform
 import sys
 from functools import partial
 
-from tests.benchmarks import cells, discovery, feed
+from tests.benchmarks import calls, cells, discovery, feed
 from tests.benchmarks.table import Row, as_text
 
 AIMS = {
@@ -18,6 +18,8 @@ AIMS = {
     "x = 1, beyond a plain one": "< 5 ms",
     "10,000 printed lines": "ratio about 1",
     "grid search on the digits": "ratio about 1",
+    **dict.fromkeys((f"{name}, beside loky" for name in calls.MEASURED), "ratio at most 1"),
+    "four heavy cells with --bg": "ratio about 0.5 on two CPUs",
     "publish": "< 200 µs",
     "look at 128 workers, first": "< 5 ms",
     "look at 128 workers, again": "< 5 ms",
@@ -32,7 +34,7 @@ AIMS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one fresh kernel each, and fewer cells")
-    parser.add_argument("--only", choices=["cells", "discovery", "feed"])
+    parser.add_argument("--only", choices=["cells", "calls", "discovery", "feed"])
     asked = parser.parse_args()
     quick = asked.quick
     of_cells = [
@@ -44,6 +46,7 @@ def main() -> int:
         cells.large_dict,
         cells.printed_lines,
         cells.grid_search,
+        cells.background_cells,
     ]
     of_discovery = [discovery.publishing, discovery.scanning, discovery.latency, discovery.idling]
     of_the_feed = [
@@ -53,7 +56,7 @@ def main() -> int:
         partial(feed.trivial_cell, 40 if quick else 200),
         feed.being_looked_at,
     ]
-    groups = {"cells": of_cells, "discovery": of_discovery, "feed": of_the_feed}
+    groups = {"cells": of_cells, "calls": [calls.calls], "discovery": of_discovery, "feed": of_the_feed}
     benchmarks = groups[asked.only] if asked.only else [each for group in groups.values() for each in group]
     runs = 1 if quick else 5
     rows = [row for benchmark in benchmarks for row in _rows(benchmark, runs)]

@@ -143,3 +143,18 @@ def grid_search() -> Measured:
     with fresh_kernel(LOAD, data, "%%wool\nSVC().fit(X, y)") as kernel:
         plain = took_s(kernel, _GRID_SEARCH)
         return {"grid search on the digits": (took_s(kernel, f"%%wool{_GRID_SEARCH}"), plain)}
+
+
+def background_cells() -> Measured:
+    """Four heavy cells that do not need each other, and one that needs them all, from the first request to the last idle."""
+    heavy = "part_{n} = sum(i * i for i in range(12_000_000))"
+    whole = "sum((part_0, part_1, part_2, part_3))"
+    with fresh_kernel(LOAD, "%wool start -n 2", "%%wool\n1") as kernel:
+        took = {}
+        for magic in ("", "%%wool --bg\n"):
+            began = perf_counter()
+            for n in range(4):
+                kernel.ok(magic + heavy.format(n=n))
+            kernel.ok(whole)
+            took[magic] = perf_counter() - began
+        return {"four heavy cells with --bg": (took["%%wool --bg\n"], took[""])}

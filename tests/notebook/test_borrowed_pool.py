@@ -17,6 +17,13 @@ from wool_jupyter.settings import LIVENESS_INTERVAL_S
 GONE = "DiscoveryNamespaceNotFound"
 HELD = f"NoWorkersAvailable from {GONE}"  # nobody was there to say that the workers are gone
 
+WAITS_FOR_GO = """%%wool
+import os, threading
+print("begun", flush=True)
+while not os.path.exists("go"):
+    threading.Event().wait(0.02)
+"""
+
 
 @pytest.fixture
 def kernel(tmp_path):
@@ -29,8 +36,9 @@ def kernel(tmp_path):
 
 
 @contextmanager
-def borrower(kernel):
-    with PoolProcess("borrow", kernel_namespace(kernel.manager.connection_file)) as process:
+def borrower(kernel, **environment):
+    namespace = kernel_namespace(kernel.manager.connection_file)
+    with PoolProcess("borrow", namespace, env={**os.environ, **environment}) as process:
         yield process
 
 
@@ -60,6 +68,20 @@ def test_its_workers_run_routines_of_others_beside_its_cells(kernel):
         assert other.end() == 0
     kernel.wool("x = 2")
     assert kernel.value("x") == 2
+
+
+def test_a_cell_does_not_take_the_paths_of_borrowers_home(kernel, tmp_path):
+    before = kernel.value("__import__('sys').path")
+    with borrower(kernel, PYTHONPATH=str(tmp_path / "elsewhere")) as other:
+        cell = kernel.begin(WAITS_FOR_GO)
+        cell.wait_for("begun")
+        wait_until(lambda: len(workers(kernel)) == 2)
+        answered = set()
+        wait_until(lambda: answered.add(int(other.ask("ask"))) or answered == workers(kernel))
+        (tmp_path / "go").touch()
+        assert cell.result().status == "ok"
+        assert other.end() == 0
+    assert kernel.value("__import__('sys').path") == before
 
 
 @pytest.mark.parametrize("ending", ["killed", "restarted", "stopped"])

@@ -193,6 +193,37 @@ def test_figure_is_a_picture_under_its_cell(client_of):
     assert brief(cells[2]) == [("execute_result", "[]")]  # they do not pile up
 
 
+JOB = "%%wool --bg\nimport time\ntime.sleep(1)\nprint('from the job')\nanswer = {answer}\nanswer"
+
+
+def test_background_job_is_waited_for_and_its_cell_tells_its_end(client_of):
+    cells = client_of(LOAD, JOB.format(answer=6), "print('other')", "answer * 7", "%wool output 1").execute().cells
+    assert brief(cells[1])[0] == STARTED
+    assert re.fullmatch(r"wool: job 1 is done after \d+\.\d s: bound `answer`, `time`", brief(cells[1])[1][1])
+    assert brief(cells[2]) == [("stdout", "other\n")]
+    assert brief(cells[3])[-1] == ("execute_result", "42")
+    assert brief(cells[4])[:2] == [("stdout", "from the job\n"), ("display_data", "6")]
+
+
+def test_background_job_that_fails_stops_the_run_where_it_is_waited_for(client_of):
+    client = client_of(LOAD, JOB.format(answer="1 / 0"), "print('other')", "%wool wait", "open('went-on', 'w').close()")
+    failure = failure_of(client)
+    assert failure.ename == "JobFailed"
+    assert "job 1 failed after" in failure.evalue
+    assert "ZeroDivisionError: division by zero" in failure.evalue
+    assert "failed after" in brief(client.nb.cells[1])[1][1]
+    assert client.nb.cells[4].execution_count is None
+
+
+def test_background_job_that_nobody_waits_for_is_not_cut_without_a_word(tmp_path):
+    path = tmp_path / "notebook.ipynb"
+    nbformat.write(notebook_of(LOAD, "%%wool --bg\nimport time; time.sleep(600)", "1"), path)
+    done = nbconvert(path)
+    assert done.returncode == 0, done.stderr
+    assert "wool: job 1 had not ended: `%wool wait` in the last cell waits" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def command(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1", "IPYTHONDIR": str(path.parent)}
     return subprocess.run(
@@ -253,3 +284,15 @@ def test_papermill_stops_at_a_worker_that_dies(tmp_path):
     assert done.returncode != 0
     assert "exited with code 3" in done.stderr
     assert not (tmp_path / "went-on").exists()
+
+
+def test_papermill_waits_for_background_jobs(tmp_path):
+    path = tmp_path / "notebook.ipynb"
+    notebook = notebook_of("start = 1", LOAD, JOB.format(answer="start"), "%wool wait", "answer")
+    notebook.cells[0].metadata.tags = ["parameters"]
+    nbformat.write(notebook, path)
+    done = papermill(path)
+    assert done.returncode == 0, done.stderr
+    cells = nbformat.read(tmp_path / "ran.ipynb", as_version=4).cells
+    assert "is done after" in brief(cells[-3])[-1][1]
+    assert brief(cells[-1]) == [("execute_result", "20")]

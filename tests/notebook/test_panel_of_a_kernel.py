@@ -160,6 +160,26 @@ def test_buttons_work_while_a_cell_runs(panel, fresh_kernel):
     assert error.ename == "WorkerDied"
     assert "as was asked" in error.evalue
     panel.shows(lambda snapshot: states(snapshot).count("idle") == 1)
+    assert panel.answered_to == {"comm_open"}  # and not to a cell, whose output they would be
+
+
+def test_an_interrupt_counts_as_one_of_the_notebook(panel, fresh_kernel):
+    """A cell that handles it works on; a second one says where it stands, a third ends its worker."""
+    fresh_kernel.ok("%wool start -n 1")
+    cell = fresh_kernel.begin(
+        "%%wool\nimport threading\nwaits = threading.Event().wait\n"
+        "try:\n    print('begun', flush=True)\n    waits()\n"
+        "except KeyboardInterrupt:\n    print('goes on', flush=True)\n    waits()"
+    )
+    cell.wait_for("begun")
+    worker = by_state(panel.shows(lambda snapshot: "busy" in states(snapshot)), "busy").uid
+    for shown in ("goes on", "was interrupted", "its worker was ended"):
+        assert panel.ask("interrupt", worker=worker) == ""
+        if shown != "its worker was ended":
+            cell.wait_for(shown)
+    result = cell.result()
+    assert shown in result.stderr
+    assert result.error.ename == "KeyboardInterrupt"
 
 
 def test_a_worker_that_drains_stays_if_its_cell_leaves_a_value_there(panel, fresh_kernel, tmp_path):

@@ -4,6 +4,7 @@
 
 import os
 import re
+import signal
 from pathlib import Path
 
 import psutil
@@ -11,6 +12,7 @@ import pytest
 
 from tests.support.kernel import Kernel
 from tests.support.waiting import wait_until
+from wool_jupyter.discovery.root import kernel_namespace
 
 POOLS = Path(f"/dev/shm/wool-{os.getuid()}/1")
 STARTED = r"wool: started a pool .*for this notebook\n"
@@ -39,6 +41,21 @@ def test_cells_in_a_row_run_in_one_process_that_is_not_the_kernel(kernel):
     ran_in = {kernel.wool("import os; os.getpid()").value for _ in range(10)}
     assert len(ran_in) == 1
     assert int(ran_in.pop()) != kernel.pid
+
+
+def test_a_cell_whose_worker_died_before_it_began_runs_on_another_as_if_nothing_was(fresh_kernel):
+    pid = int(fresh_kernel.wool("x = 1\nimport os; os.getpid()").value)
+    os.kill(pid, signal.SIGSTOP)
+    cell = fresh_kernel.begin("%%wool\nprint('on', os.getpid())\nx += 1\nimport time; time.sleep(60)")
+    namespace = POOLS / kernel_namespace(fresh_kernel.manager.connection_file)
+    wait_until(lambda: list(namespace.glob("*/calls/*")))
+    os.kill(pid, signal.SIGKILL)
+    cell.wait_for("on ")
+    fresh_kernel.interrupt()
+    result = cell.result()
+    assert result.error.ename == "KeyboardInterrupt"
+    assert int(result.stdout.split()[-1]) != pid
+    assert fresh_kernel.value("x") == 2
 
 
 def test_the_number_of_workers_can_be_fixed(fresh_kernel):

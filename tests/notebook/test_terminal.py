@@ -193,6 +193,48 @@ def test_exit_right_after_loading_is_quiet(terminal):
     assert terminal.process.exitstatus == 0
 
 
+def test_a_background_cell_prints_where_the_cursor_is_and_binds_before_the_next_cell(pool_terminal, tmp_path):
+    gate = tmp_path / "gate"
+    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nprint('from the job')\nanswer = 6\n7"
+    assert "wool: job 1 " in pool_terminal.run(f"get_ipython().run_cell_magic('wool', '--bg', {body!r})")
+    pool_terminal.process.sendline("answer")
+    pool_terminal.process.expect("wool: waits for job 1 ", timeout=TIMEOUT_S)
+    gate.touch()
+    pool_terminal.process.expect(r"In \[5\]: ", timeout=TIMEOUT_S)
+    shown = ESCAPES.sub("", pool_terminal.process.before).replace("\r\n", "\n")
+    assert "from the job\n7\n" in shown
+    assert "wool: job 1 is done after" in shown
+    assert shown.endswith("Out[4]: 6\n\n")
+
+
+def test_a_background_error_is_shown_before_the_next_cell(pool_terminal):
+    pool_terminal.run("get_ipython().run_cell_magic('wool', '--bg', '1 / 0')")
+    shown = pool_terminal.run("%wool wait")
+    assert "----> 2 1 / 0" in shown
+    assert "ZeroDivisionError: division by zero" in shown
+    assert "wool_jupyter/" not in shown
+
+
+def test_control_c_ends_the_wait_for_a_name_and_not_the_job(pool_terminal, tmp_path):
+    gate = tmp_path / "gate"
+    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nanswer = 6"
+    pool_terminal.run(f"get_ipython().run_cell_magic('wool', '--bg', {body!r})")
+    pool_terminal.process.sendline("answer")
+    pool_terminal.process.expect("wool: waits for job 1 ", timeout=TIMEOUT_S)
+    shown = pool_terminal.interrupt()
+    assert "goes on; this cell has not run" in shown
+    assert "KeyboardInterrupt" in shown
+    gate.touch()
+    assert pool_terminal.run("answer").endswith("Out[5]: 6\n\n")
+
+
+def test_leaving_while_a_job_runs_says_so_and_ends_it(pool_terminal):
+    pool_terminal.run("get_ipython().run_cell_magic('wool', '--bg', 'import time; time.sleep(600)')")
+    processes = pools.pool_processes(pool_terminal.process.pid)
+    assert "wool: job 1 had not ended" in pool_terminal.leave()
+    wait_until(lambda: not any(map(lives, processes)), 10)
+
+
 def test_pool_is_shown_and_scaled_in_words(pool_terminal):
     assert re.search(r"\nworker \w{8}  pid \d+  idle .* 1 done", pool_terminal.run("%wool status"))
     assert re.search(r"Out\[\d+\]: ?\n?worker \w{8}  pid \d+  idle ", pool_terminal.run("%wool dashboard"))

@@ -143,14 +143,17 @@ def test_tab_offers_words_workers_options_and_names(fresh_kernel):
     fresh_kernel.ok("%wool start -n 1\ndata = [1]\n_hidden = 2")
     uid = status(fresh_kernel)[0][0]
     for code, words in {
-        "%wool ": ["dashboard", "doctor", "interrupt", "logs", "restart", "scale", "start", "status", "stop"],
+        "%wool ": sorted(
+            ["dashboard", "doctor", "interrupt", "logs", "restart", "scale", "start", "status", "stop"]
+            + ["jobs", "wait", "cancel", "output"]
+        ),
         "x = 1\n%wool st": ["start", "status", "stop"],
         "view = %wool da": ["dashboard"],
         "%wool restart ": [uid],
         f"%wool interrupt {uid[:2]}": [uid],
-        "%%wool -": ["--input", "--output", "-i", "-o"],
+        "%%wool -": ["--bg", "--input", "--output", "-i", "-o"],
         "%%wool --o": ["--output"],
-        "%%wool -i data -": ["--input", "--output", "-i", "-o"],
+        "%%wool -i data -": ["--bg", "--input", "--output", "-i", "-o"],
         "%%wool -i da": ["data"],
         "%%wool -o ": ["data"],
         "\n%%wool --in": ["--input"],

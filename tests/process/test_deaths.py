@@ -125,6 +125,8 @@ def test_strike_of_the_out_of_memory_killer_since_the_start_is_told(monkeypatch,
                 assert isinstance(await workers.end("1"), cells.Outcome)
             assert counted == [7]
             call = await workers.begin("import signal; signal.pause()")
+            member = workers.pool.crew.member(call.worker.uid)
+            await until(lambda: member.ledger.has_begun(call._call.number))
             (tmp_path / "proc/vmstat").write_text("nr_free_pages 1\noom_kill 6\n")
             os.kill(call.worker.pid, signal.SIGKILL)
             said = await workers.obituary_of(call)

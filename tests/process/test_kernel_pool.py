@@ -27,7 +27,7 @@ from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
-DEADLINE_S = 30  # a worker's start is most of a second of CPU, and the machine may be busy
+DEADLINE_S = 60  # a worker's start is most of a second of CPU, and the machine may be busy
 
 BODY = """\
 import os, signal, socket
@@ -158,10 +158,10 @@ async def to_end(call):
 
 
 async def finish(call):
-    """The outcome; None if the worker died. Gives the slot back."""
+    """The outcome; None if the worker died, and no other would do. Gives the slot back."""
     try:
         return cells.decode_event(await to_end(call))
-    except WorkerDied:
+    except (WorkerDied, KeptOnWorker):
         return None
     finally:
         await call.close()
@@ -340,18 +340,20 @@ async def is_killed_between_its_last_value_and_the_close(bench, workers):
 
 
 async def is_killed_as_it_is_asked(bench, workers):
-    """Nobody knows yet, or it is known and the worker not yet gone: the call dies with it or goes to another."""
+    """Nobody knows yet, or it is known and the worker not yet gone: the call goes to another, unless it had begun."""
     pids = (await bench.warm(workers)).values()
     await until(lambda: len(bench.pool.crew.snapshot()) == workers)
     asked = [bench.begin() for _ in range(2 * workers)]
     kill(*pids)
-    for name, asking in asked:
-        call = await asking
-        stepping = asyncio.create_task(finish(call))
-        await until(lambda name=name, stepping=stepping: stepping.done() or name in bench.stage.inside)
+
+    async def to_its_end(name, asking):
+        stepping = asyncio.create_task(finish(await asking))
+        await until(lambda: stepping.done() or name in bench.stage.inside)
         if name in bench.stage.inside:
             bench.stage.order(name)
         await stepping
+
+    await asyncio.gather(*(to_its_end(*each) for each in asked))
     await bench.gone(*pids)
 
 
@@ -430,6 +432,73 @@ def test_a_call_that_dies_begins_once_and_never_elsewhere():
                 assert await call.step() is None
             await bench.fits(2)
             assert max(map(bench.stage.begun.count, bench.stage.begun)) == 1
+
+    run(main())
+
+
+async def sent_to_one_that_is_stopped(bench):
+    """A body that was sent to a worker, which holds still: its name, its call, and the worker."""
+    await bench.works()
+    pid = await bench.works()
+    os.kill(pid, signal.SIGSTOP)
+    name, asking = bench.begin()
+    call = await asking
+    assert call.worker.pid == pid
+    return name, call, pid
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_call_whose_worker_died_before_it_began_runs_elsewhere(workers):
+    async def main():
+        async with pool_of(workers) as bench:
+            for ending in ("by itself", "interrupted"):
+                name, call, pid = await sent_to_one_that_is_stopped(bench)
+                outcome = asyncio.create_task(finish(call))
+                kill(pid)
+                await until(lambda name=name: name in bench.stage.inside)
+                assert call.worker.pid == bench.stage.pids[name] != pid
+                if ending == "interrupted":
+                    await bench.pool.crew.interrupt(call.worker.uid)
+                else:
+                    bench.stage.order(name)
+                assert await outcome
+                assert bench.stage.begun.count(name) == 1
+            await bench.fits(workers)
+
+    run(main())
+
+
+def test_a_call_whose_worker_was_ended_on_purpose_runs_nowhere():
+    async def main():
+        async with pool_of(2) as bench:
+            name, call, _ = await sent_to_one_that_is_stopped(bench)
+            outcome = asyncio.create_task(obituary(call))
+            await bench.pool.crew.kill(call.worker.uid)
+            assert "as was asked" in await outcome
+            await bench.fits(2)
+            assert name not in bench.stage.begun
+
+    run(main())
+
+
+@pytest.mark.parametrize("given_up", ["closed", "cancelled", "both"])
+def test_a_call_that_is_given_up_while_it_is_placed_again_holds_no_slot(given_up):
+    async def main():
+        async with pool_of(1) as bench:
+            name, call, pid = await sent_to_one_that_is_stopped(bench)
+            step = asyncio.create_task(call.step())
+            kill(pid)
+            await bench.gone(pid)
+            await until(lambda: not call._holds)
+            if given_up != "closed":
+                step.cancel()
+            if given_up != "cancelled":
+                await call.close()
+            with pytest.raises(asyncio.CancelledError):
+                await step
+            await call.close()
+            await bench.fits(1)
+            assert name not in bench.stage.begun
 
     run(main())
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.process.test_kernel_pool import finish, pool_of, run
+from tests.process.test_kernel_pool import finish, pool_of, run, to_end
 from tests.support.loops import settle, until
 from tests.support.pools import lives, pool_processes
 from wool_jupyter.pool import events
@@ -81,15 +81,26 @@ def test_one_that_drains_takes_no_further_call():
 
 
 def test_one_that_is_about_to_leave_is_not_asked_though_it_ran_the_last_call():
+    """Also while its end can't be announced, as somebody else is writing."""
+
     async def main():
         async with pool_of(2) as bench:
-            first, last = await bench.inside_all(2)
-            bench.pool.crew._pinned = {first[1].worker.uid}.__contains__
+            (first, stays), (last, leaves) = await bench.inside_all(2)
+            bench.pool.crew._pinned = {stays.worker.uid}.__contains__
             await bench.pool.crew.scale(1)
-            assert all(await bench.end([first, last]))
-            _, call = again = await bench.inside()
-            assert call.worker.uid == first[1].worker.uid
-            assert all(await bench.end([again]))
+            name, asking = bench.begin()
+            await settle()
+            for body, call in ((first, stays), (last, leaves)):
+                bench.stage.order(body)
+                await to_end(call)
+            async with bench.pool.crew._announcing:
+                await leaves.close()
+                await stays.close()
+                call = await asking
+            assert call.worker.uid == stays.worker.uid
+            await until(lambda: name in bench.stage.inside)
+            bench.stage.order(name)
+            assert await finish(call)
             await fits(bench, 1)
 
     run(main())

@@ -1,6 +1,7 @@
 """Pools of routines: real nurseries, workers and files, and other interpreters where a case is about them."""
 
 import asyncio
+import contextvars
 import gc
 import importlib
 import logging
@@ -22,7 +23,20 @@ from tests.support.discovery import descriptors, generation_of, tree, worker
 from tests.support.fake_discovery import FakeDiscovery
 from tests.support.loops import settle, until
 from tests.support.pool_process import PoolProcess
-from tests.support.pool_routines import Gated, counted, dies, doubled, exits, nested, pids_of, stays, waits, worker_pid
+from tests.support.pool_routines import (
+    Gated,
+    counted,
+    dies,
+    doubled,
+    exits,
+    lingers,
+    nested,
+    pids_of,
+    says,
+    stays,
+    waits,
+    worker_pid,
+)
 from tests.support.pools import lives, pool_processes
 from wool_jupyter import host
 from wool_jupyter.discovery import locks, registry
@@ -34,9 +48,11 @@ from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import (
     CallFailed,
+    CannotShip,
     DiscoveryCapacityExhausted,
     DiscoveryNamespaceInUse,
     DiscoveryNamespaceNotFound,
+    MessageTooLarge,
     NoWorkersAvailable,
     StartFailed,
     WorkerDied,
@@ -44,7 +60,7 @@ from wool_jupyter.errors import (
 from wool_jupyter.pool import supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.worker_pool import WorkerPool
-from wool_jupyter.records import DiscoveryEvent
+from wool_jupyter.records import ChannelOptions, DiscoveryEvent
 from wool_jupyter.wire import layout
 
 DEADLINE_S = 60  # a worker's start is most of a second of CPU, and the machine may be busy
@@ -115,6 +131,85 @@ def elsewhere_pid(elsewhere, monkeypatch):
     top, pid = elsewhere
     monkeypatch.setenv("WOOL_JUPYTER_RUNTIME_DIR", top)
     return pid
+
+
+# What its workers are told.
+
+
+def enough(active, task):
+    return active >= LIMIT and task.routine == "call"
+
+
+LIMIT = 1
+
+
+async def enough_later(active, task):
+    await asyncio.sleep(0)
+    return enough(active, task)
+
+
+@pytest.mark.parametrize(
+    "hook", [enough, enough_later, lambda active, _: active >= 1], ids=["plain", "async", "nameless"]
+)
+def test_a_worker_turns_borrowers_away_as_its_pool_says(hook, tmp_path):
+    async def main():
+        async with (
+            owned(),
+            WorkerPool(spawn=1, discovery=LocalDiscovery.borrow(SHARED), backpressure=hook),
+            WorkerPool(discovery=LocalDiscovery.borrow(SHARED)),
+        ):
+            waiting = asyncio.create_task(waits(str(tmp_path)))
+            await until((tmp_path / "inside").exists)
+            for _ in range(2):
+                with pytest.raises(NoWorkersAvailable, match="enough to do"):
+                    await doubled(1)
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            assert await doubled(1) == 2
+
+    run(main())
+
+
+def test_the_pool_itself_waits_until_its_worker_has_room(tmp_path):
+    async def main():
+        async with WorkerPool(spawn=1, backpressure=enough):
+            pid = await worker_pid()
+            waiting = asyncio.create_task(waits(str(tmp_path)))
+            await until((tmp_path / "inside").exists)
+            second = asyncio.create_task(worker_pid())
+            await settle()
+            waiting.cancel()
+            assert await second == pid, "it was busy, not broken"
+
+    run(main())
+
+
+def test_a_hook_that_can_not_travel_is_said_and_leaves_nothing():
+    numbers = (number for number in range(3))
+
+    async def main():
+        with pytest.raises(CannotShip, match="generator"):
+            async with WorkerPool(spawn=1, backpressure=lambda active, _: active > next(numbers)):
+                pytest.fail("it is entered")
+
+    run(main())
+
+
+def test_workers_advertise_the_options_of_their_pool_and_keep_to_them():
+    options = ChannelOptions(max_receive_bytes=1 << 20, max_send_bytes=2 << 20, compression="gzip")
+
+    async def main():
+        async with owned(), WorkerPool(spawn=1, discovery=LocalDiscovery.borrow(SHARED), options=options):
+            async with WorkerProxy(SHARED) as proxy:
+                await proxy.start()
+                (candidate,) = proxy.workers.workers.values()
+                assert candidate.metadata.options == options
+                connection = candidate.connection
+                with pytest.raises(MessageTooLarge, match="larger than 1 MiB"):
+                    await connection.dispatch("call", bytes(1 << 20))
+            assert await doubled(b"x" * (3 << 20)) == b"x" * (6 << 20), "data goes beside the messages"
+
+    run(main())
 
 
 # The arms.
@@ -217,13 +312,108 @@ def test_what_is_no_number_of_workers_is_named(name, value):
         WorkerPool(**{"discovery": object(), name: value})
 
 
-@pytest.mark.parametrize("refused", [{"quorum": -1}, {"quorum_timeout": 0}, {"loadbalancer": object()}])
-def test_what_its_proxy_refuses_leaves_nothing(refused):
+@pytest.mark.parametrize(
+    ("argument", "kind"),
+    [
+        ({"spawn": True}, TypeError),
+        ({"quorum": -1}, ValueError),
+        ({"quorum": "1"}, TypeError),
+        ({"quorum": True}, TypeError),
+        ({"quorum_timeout": 0}, ValueError),
+        ({"quorum_timeout": "3"}, TypeError),
+        ({"shutdown_timeout": "3"}, TypeError),
+        ({"shutdown_timeout": True}, TypeError),
+        ({"shutdown_timeout": float("inf")}, ValueError),
+        ({"start_timeout": -1}, ValueError),
+        ({"start_timeout": float("nan")}, ValueError),
+        ({"start_timeout": None}, TypeError),
+        ({"lazy": 1}, TypeError),
+        ({"loadbalancer": object()}, TypeError),
+        ({"backpressure": 3}, TypeError),
+        ({"options": {}}, TypeError),
+    ],
+    ids=str,
+)
+def test_what_an_argument_can_t_be_is_said_at_once_by_its_name(argument, kind):
+    (name,) = argument
+    with pytest.raises(kind, match=name if name != "loadbalancer" else "balancer"):
+        WorkerPool(**{"spawn": 1, **argument})
+
+
+def test_what_workers_write_comes_out_at_stderr_while_they_run_and_to_the_last(capfd):
     async def main():
-        with pytest.raises((ValueError, TypeError)):
-            await WorkerPool(spawn=1, **refused).__aenter__()
+        async with WorkerPool(spawn=1):
+            await says("one\ntwo", 1)
+            heard = ""
+            while "one\n" not in heard:
+                heard += capfd.readouterr().err
+                await asyncio.sleep(0)
+            assert "two" not in heard, "a line is shown when it is whole"
+            await says("\nlast", 2)
+        return capfd.readouterr()
+
+    rest = run(main())
+    assert rest.err.startswith("two\nlast\n")
+    assert rest.out == ""
+
+
+def test_a_pool_can_be_used_in_contexts_that_its_entry_does_not_reach():
+    pool = WorkerPool(spawn=1)
+
+    async def in_a_context_of_its_own(function):
+        return await asyncio.create_task(function(), context=contextvars.Context())
+
+    async def enter():
+        await pool.__aenter__()
+
+    async def call():
+        with pytest.raises(NoWorkersAvailable, match=r"with pool\.use\(\)"):
+            await doubled(1)
+        with pool.use():
+            found = await doubled(2), await nested(2), [number async for number, _ in counted(3)]
+        with pytest.raises(NoWorkersAvailable):
+            await doubled(1)
+        return found
+
+    async def main():
+        with pytest.raises(RuntimeError, match=r"is not entered$"):
+            pool.use()
+        await in_a_context_of_its_own(enter)
+        doubled_two, pids, numbers = await in_a_context_of_its_own(call)
+        assert (doubled_two, len(pids), numbers) == (4, 2, [0, 1, 2])
+        await pool.__aexit__(None, None, None)
+        with pytest.raises(RuntimeError, match="is not entered any more"):
+            pool.use()
 
     run(main())
+
+
+def test_a_tag_is_a_str():
+    with pytest.raises(TypeError, match="a tag is a str, not 3"):
+        WorkerPool("gpu", 3)
+
+
+@pytest.mark.parametrize("option", [{"backpressure": len}, {"options": ChannelOptions()}])
+def test_what_is_for_own_workers_is_refused_where_there_are_none(option):
+    with pytest.raises(ValueError, match="it starts none"):
+        WorkerPool(discovery=LocalDiscovery.borrow(SHARED), **option)
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [
+        ({"max_receive_bytes": 10}, ValueError),
+        ({"max_send_bytes": "1"}, TypeError),
+        ({"max_concurrent_streams": 0}, ValueError),
+        ({"keepalive_time_s": 0}, ValueError),
+        ({"keepalive_timeout_s": None}, TypeError),
+        ({"compression": "zip"}, ValueError),
+    ],
+    ids=str,
+)
+def test_an_option_of_channels_is_refused_by_its_name(option, kind):
+    with pytest.raises(kind, match=next(iter(option))):
+        WorkerPool(options=ChannelOptions(**option))
 
 
 def test_a_pool_is_entered_once():
@@ -896,25 +1086,68 @@ def test_the_end_cancels_what_runs_and_lets_it_clean_up(tmp_path):
         async with WorkerPool(spawn=1):
             waiting = asyncio.create_task(waits(str(tmp_path)))
             await until((tmp_path / "inside").exists)
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(WorkerDied, match="stopped before the routine had ended"):
             await waiting
         assert (tmp_path / "cancelled").exists()
 
     run(main())
 
 
+def test_a_borrower_s_call_hears_in_words_that_the_owner_left(tmp_path):
+    """A cancellation would end a task of a group without a word, and the group with it."""
+
+    async def both(owner):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(waits(str(tmp_path)))
+            await until((tmp_path / "inside").exists)
+            asyncio.get_running_loop().run_in_executor(None, owner.end)
+
+    async def main():
+        with PoolProcess("own", SHARED) as owner:
+            owner.hear()
+            async with WorkerPool(discovery=LocalDiscovery.borrow(SHARED)) as pool:
+                with pytest.raises(ExceptionGroup) as caught:
+                    await both(owner)
+                assert await asyncio.to_thread(owner.process.wait) == 0
+                (error,) = caught.value.exceptions
+                assert type(error) is WorkerDied
+                assert "stopped before the routine had ended" in str(error)
+                await until(lambda: pool.proxy._failure is not None)
+                with pytest.raises(DiscoveryNamespaceNotFound):
+                    await worker_pid()
+
+    run(main())
+
+
+def test_who_cancels_a_call_is_cancelled_though_the_pool_ends_as_well(tmp_path):
+    async def main():
+        async with WorkerPool(spawn=1, shutdown_timeout=4):
+            staying = asyncio.create_task(lingers(str(tmp_path)))
+            await until((tmp_path / "inside").exists)
+            staying.cancel()
+            await until((tmp_path / "cancelled").exists)
+        with pytest.raises(asyncio.CancelledError):
+            await staying
+
+    run(main())
+
+
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("ignoring", ["cancellation", "all"])
-def test_workers_that_ignore_their_end_are_killed_in_time(ignoring, tmp_path):
+def test_workers_that_ignore_their_end_are_named_and_killed_in_time(ignoring, tmp_path, recwarn):
     async def main():
         loop = asyncio.get_running_loop()
-        async with WorkerPool(spawn=1, shutdown_timeout=3):
+        async with WorkerPool(spawn=1, shutdown_timeout=5):
             pid = await worker_pid()
             staying = asyncio.create_task(stays(str(tmp_path)))
             await until((tmp_path / "inside").exists)
             if ignoring == "all":
                 os.kill(pid, signal.SIGSTOP)
             began = loop.time()
-        assert loop.time() - began < 3 + 1.5
+        assert loop.time() - began < 5 + 1.5
+        assert [str(warning.message) for warning in recwarn] == [
+            f"the pool waits for a routine on worker pid {pid}, which does not end: it is killed in 3 s, or by Ctrl-C"
+        ]
         assert not psutil.pid_exists(pid)
         with pytest.raises((WorkerDied, asyncio.CancelledError)):
             await staying

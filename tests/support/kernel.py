@@ -3,7 +3,7 @@
 import ast
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -127,6 +127,25 @@ class Running:
     def result(self, timeout: float = TIMEOUT_S) -> Result:
         self._pump(lambda: self._idle and self._replied, timeout)
         return self._result
+
+    def late(self, enough: Callable[[Result], object], timeout: float = TIMEOUT_S) -> Result:
+        """All that it has shown, also while others ran or none did, when that is `enough`."""
+        deadline = monotonic() + timeout
+        while True:
+            self._take_strays()
+            if enough(self._result):
+                return self._result
+            if monotonic() > deadline:
+                raise AssertionError(f"not within {timeout:g} s; so far {self._result}")
+            self._kernel.strays += [message for _, message in self._kernel.messages()]
+
+    def _take_strays(self) -> None:
+        strays, self._kernel.strays = self._kernel.strays, []
+        for message in strays:
+            if message["parent_header"].get("msg_id") == self._message:
+                self._on_iopub(message["msg_type"], message["content"])
+            else:
+                self._kernel.strays.append(message)
 
     def late_text(self, until: str, timeout: float = TIMEOUT_S) -> str:
         """What came for this cell while others ran or none did, up to `until`."""

@@ -19,6 +19,7 @@ class Panel:
         self.comm = uuid4().hex
         self.snapshots: list[Snapshot] = []
         self.answers: list[dict[str, Any]] = []
+        self.answered_to: set[str] = set()  # kinds of messages
         self.is_closed = False  # by the kernel
         self.subshell = self._new_subshell() if subshell else None
 
@@ -76,6 +77,7 @@ class Panel:
                 self.snapshots.append(snapshot.decode(json.dumps(content["data"]["snapshot"])))
             case "comm_msg", comm if comm == self.comm:
                 self.answers.append(content["data"])
+                self.answered_to.add(message["parent_header"].get("msg_type", ""))
             case "comm_close", comm if comm == self.comm:
                 self.is_closed = True
             case _:

@@ -5,13 +5,12 @@ It says and hears lines; `Interpreter` is the test's side.
 
 import asyncio
 import sys
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from functools import partial
 
 from tests.support.discovery_process import Interpreter, heard, say
 from tests.support.pool_routines import waits, worker_pid
 from wool_jupyter.discovery.local import LocalDiscovery
-from wool_jupyter.errors import DiscoveryNamespaceNotFound
 from wool_jupyter.pool.worker_pool import WorkerPool
 
 PoolProcess = partial(Interpreter, module=__name__)
@@ -27,9 +26,7 @@ async def own(namespace: str) -> None:
 async def borrow(namespace: str) -> None:
     """Says who answers, or which error, each time that it is told to `ask`, and when `hold` with a directory has ended. An error
     comes with its cause."""
-    async with AsyncExitStack() as stack:
-        stack.enter_context(suppress(DiscoveryNamespaceNotFound))  # the end says it, too, if it was but a cause so far
-        await stack.enter_async_context(WorkerPool(discovery=LocalDiscovery.borrow(namespace)))
+    async with WorkerPool(discovery=LocalDiscovery.borrow(namespace)):
         while line := await heard():
             _, *directory = line.split()
             try:

@@ -50,6 +50,20 @@ async def waits(directory):
 
 
 @routine
+async def says(text, descriptor):
+    os.write(descriptor, text.encode())
+
+
+@routine
+async def lingers(directory):
+    """For a while after it was cancelled, and then until it is cancelled again."""
+    try:
+        await waits.__wrapped__(directory)
+    finally:
+        await asyncio.get_running_loop().create_future()
+
+
+@routine
 async def stays(directory):
     """Whatever is asked of it."""
     (Path(directory) / "inside").touch()

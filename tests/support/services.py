@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc
+from wool_jupyter.records import ChannelOptions, WorkerMetadata
+from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc, server_options
 from wool_jupyter.worker.service import WorkerService
 from wool_jupyter.worker.session import Routine
 
@@ -61,7 +61,7 @@ async def answering(metadata: WorkerMetadata, handler: Callable[[Any], Awaitable
     async def session(_requests: Any, context: Any) -> None:
         await handler(context)
 
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=server_options(ChannelOptions()))
     method = grpc.stream_stream_rpc_method_handler(session)
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: method})])
     server.add_insecure_port(metadata.address)

@@ -351,18 +351,9 @@ def test_a_killed_owner_s_namespace_is_swept_by_who_looks_after_it(root):
 
 def test_a_successor_s_namespace_is_not_swept(root):
     claimed = owned(root / "n")
-    began = time.monotonic()
-    assert not claim.sweep_if_dead(root / "n", patience_s=30)
-    assert time.monotonic() - began < 5
+    assert not claim.sweep_if_dead(root / "n")
     assert claim.is_served(root / "n")
     claimed.release()
-
-
-def test_locks_that_outlast_their_process_a_little_are_waited_for(root):
-    lock = held(root / "n")
-    threading.Timer(0.1, lock.release).start()
-    assert claim.sweep_if_dead(root / "n", patience_s=10)
-    assert tree(root) == []
 
 
 @pytest.mark.parametrize("current", ["file", "outwards", "dangling", "to a link"])

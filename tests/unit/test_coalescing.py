@@ -21,6 +21,7 @@ def merged(events, *, taken=()):
     ("taken", "events", "left"),
     [
         pytest.param([], [added(1), dropped(1)], [], id="came and went"),
+        pytest.param([], [added(1), None, updated(1, "a"), added(2)], [added(1, "a"), None, added(2)], id="a mark"),
         pytest.param([], [added(1), updated(1, "new")], [added(1, "new")], id="added, updated"),
         pytest.param([], [added(1), added(1, "new")], [added(1, "new")], id="announced again"),
         pytest.param([added(1)], [updated(1, "a"), updated(1, "b")], [updated(1, "b")], id="updated twice"),

@@ -394,6 +394,9 @@ class Scripted:
         self.interrupts += 1
         self.go_on.set()
 
+    def stopping(self):
+        pass
+
     async def close(self):
         self.closed += 1
 
@@ -416,6 +419,28 @@ def test_what_comes_while_a_task_is_looked_at_is_held_and_not_lost():
         await settle()
         assert answers == [Ack(1), Yielded(1, b"value", False)]
         assert (body.commands, body.interrupts) == ([Next(1)], 1)
+        await it.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("first", [Next(1), Cancel(1), Interrupt(1)])
+def test_a_call_that_came_with_its_first_step_is_noted_before_it_begins(first):
+    async def main():
+        noted, body = [], Scripted(gated_begin=True)
+        it = Session(
+            {"scripted": lambda _: body}, lambda _: None, begins=lambda number: noted.append((number, *body.commands))
+        )
+        it.receive(Task(1, "scripted", b""))
+        it.receive(first)
+        await settle()
+        assert noted == []
+        body.may_begin.set()
+        await settle()
+        assert noted == ([(1,)] if isinstance(first, Next) else [])
+        it.receive(Next(1))
+        await settle()
+        assert len(noted) == isinstance(first, Next), "it could still be sent elsewhere"
         await it.close()
 
     run(main())
@@ -614,6 +639,9 @@ def test_whatever_comes_each_call_is_answered_in_order_and_released_once(script)
 
         def interrupt(self):
             self.settle((b"interrupted", False))
+
+        def stopping(self):
+            pass
 
         def settle(self, value):
             if self.at is not None and not self.at.done():

@@ -11,6 +11,7 @@ from tests.support.loops import begun, run, settle
 from tests.support.sources import Source
 from tests.support.workers import added, dropped, updated
 from wool_jupyter.aio.resource_pool import ResourcePool
+from wool_jupyter.discovery.filtering import afilter
 from wool_jupyter.discovery.protocol import DiscoverySubscriberLike
 from wool_jupyter.discovery.subscription import (
     SUBSCRIBER_POOL,
@@ -254,6 +255,32 @@ def test_a_replay_has_the_present_workers_once_each_with_their_latest_records():
         await closed(early, late)
 
     run(main())
+
+
+def test_an_iteration_that_is_marked_tells_when_all_who_were_there_were_given():
+    async def main():
+        class Marking(subscriber_class()):
+            async def marked(self):
+                async for event in self.source:
+                    yield None if event == "looked" else event
+
+        source = Source(added(1), added(2), "looked", added(3))
+        subscription = Marking("ns", source)
+        first, plain = subscription.marked(), aiter(subscription)
+        assert [await anext(first) for _ in range(4)] == [added(1), added(2), None, added(3)]
+        late = afilter(lambda metadata: metadata.uid.int != 2, subscription).marked()
+        assert [await anext(late) for _ in range(3)] == [added(1), added(3), None]
+        assert [await anext(plain) for _ in range(1)] == [added(1)]
+        await closed(first, late, plain)
+
+    run(main())
+
+
+def test_what_can_t_tell_gives_no_marked_iteration():
+    plain = subscriber_class()("ns")
+    assert plain.marked() is None
+    assert afilter(bool, plain).marked() is None
+    assert afilter(bool, Source()).marked() is None
 
 
 @pytest.mark.case("X-17")

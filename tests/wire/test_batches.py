@@ -13,14 +13,25 @@ from hypothesis import strategies as st
 from tests.support.channels import opened
 from tests.support.loops import run, until
 from wool_jupyter.errors import MessageTooLarge
-from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.outbox import Outbox
-from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc
+from wool_jupyter.wire.transport import (
+    METHOD,
+    PROTOCOL,
+    PROTOCOL_KEY,
+    SERVICE,
+    VERSION_KEY,
+    client_options,
+    grpc,
+    package_version,
+    server_options,
+)
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
+CREDENTIALS = ((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
 LET_IN = ((PROTOCOL_KEY, PROTOCOL),)
 REQUESTS, RESPONSES = get_args(frames.Request), get_args(frames.Response)
 
@@ -74,8 +85,8 @@ async def serving(**routines):
 
 @contextlib.asynccontextmanager
 async def raw_stream(metadata):
-    async with grpc.aio.insecure_channel(metadata.address, options=OPTIONS) as channel:
-        yield channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL)))
+    async with grpc.aio.insecure_channel(metadata.address, options=client_options(ChannelOptions())) as channel:
+        yield channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=CREDENTIALS)
 
 
 async def once(body):
@@ -150,12 +161,11 @@ def test_a_taker_that_is_cancelled_loses_nothing():
     run(main())
 
 
-def test_what_does_not_fit_into_one_message_goes_into_several(monkeypatch):
-    monkeypatch.setattr(frames, "FRAME_MAX_BYTES", 100)
+def test_what_does_not_fit_into_one_message_goes_into_several():
     frame = frames.Send(1, b"x" * 30)
 
     async def main():
-        outbox = Outbox()
+        outbox = Outbox(message_max_bytes=100 + frames.HEAD_MAX_BYTES)
         for _ in range(7):
             outbox.put(frame)
         taken = [len(frames.decode_requests(await outbox.take())) for _ in range(4)]
@@ -193,7 +203,7 @@ def test_a_task_and_its_first_step_are_one_message():
             while (data := await context.read()) is not grpc.aio.EOF:
                 heard.append(frames.decode_requests(data))
 
-        server = grpc.aio.server(options=OPTIONS)
+        server = grpc.aio.server(options=server_options(ChannelOptions()))
         handler = grpc.stream_stream_rpc_method_handler(listens)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
@@ -205,11 +215,13 @@ def test_a_task_and_its_first_step_are_one_message():
                 await until(lambda: heard)
                 call.close()
                 await until(lambda: len(heard) == 2)
-                channel.call(metadata, "cell", b"other", begun=False)
+                other = channel.call(metadata, "cell", b"other", begun=False)
                 await until(lambda: len(heard) == 3)
             await server.stop(grace=None)
-        assert heard[:2] == [[frames.Task(1, "cell", b"body"), frames.Next(1)], [frames.Cancel(1)]]
-        assert heard[2] == [frames.Task(2, "cell", b"other")]
+        first, second = call.number, other.number
+        assert heard[:2] == [[frames.Task(first, "cell", b"body"), frames.Next(first)], [frames.Cancel(first)]]
+        assert heard[2] == [frames.Task(second, "cell", b"other")]
+        assert second > first
 
     run(main())
 
@@ -296,7 +308,7 @@ class SlowContext:
         self.seen = []
 
     def invocation_metadata(self):
-        return ((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL))
+        return CREDENTIALS
 
     async def send_initial_metadata(self, _):
         self.seen.append("let in")

@@ -29,16 +29,25 @@ from wool_jupyter.errors import (
     WorkerRefused,
 )
 from wool_jupyter.notebook.runtime import Runtime
-from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import buffers, frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE, VERSION_KEY, grpc
+from wool_jupyter.wire.transport import (
+    METHOD,
+    PROTOCOL,
+    PROTOCOL_KEY,
+    SERVICE,
+    VERSION_KEY,
+    grpc,
+    package_version,
+    server_options,
+)
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
 LET_IN = ((PROTOCOL_KEY, PROTOCOL),)
-GOOD = {TOKEN_KEY: TOKEN, PROTOCOL_KEY: PROTOCOL, VERSION_KEY: "1.2.3"}
+GOOD = {TOKEN_KEY: TOKEN, PROTOCOL_KEY: PROTOCOL, VERSION_KEY: package_version()}
 TOO_LARGE = b"x" * (frames.FRAME_MAX_BYTES + 1)
 
 
@@ -109,7 +118,7 @@ async def saying(directory, code, details, number=1, *, let_in=False):
             await context.read()
         await context.abort(code, details)
 
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=server_options(ChannelOptions()))
     handler = grpc.stream_stream_rpc_method_handler(refuses)
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
     metadata = metadata_of(directory, number)
@@ -157,6 +166,9 @@ OTHER_VERSION = [
     pytest.param(GOOD | {PROTOCOL_KEY: PROTOCOL + "0"}, id="newer"),
     pytest.param(GOOD | {PROTOCOL_KEY: "x"}, id="no number"),
     pytest.param(without(PROTOCOL_KEY), id="missing"),
+    pytest.param(without(VERSION_KEY), id="no version"),
+    pytest.param(GOOD | {VERSION_KEY: "x"}, id="what is no version"),
+    pytest.param(GOOD | {VERSION_KEY: "99.0.0"}, id="a newer version"),
 ]
 
 
@@ -180,10 +192,11 @@ def test_who_is_refused_has_nothing_decoded_and_nothing_unpickled(short, decoded
     run(main())
 
 
-def test_a_worker_of_another_protocol_names_both_versions(short, monkeypatch):
+@pytest.mark.parametrize("protocol", ["77", PROTOCOL], ids=["another protocol", "another version alone"])
+def test_a_worker_of_another_protocol_or_version_names_both(short, monkeypatch, protocol):
     async def main():
         async with serving(short) as metadata:
-            monkeypatch.setattr(channels, "PROTOCOL", "77")
+            monkeypatch.setattr(channels, "PROTOCOL", protocol)
             monkeypatch.setattr(channels, "package_version", lambda: "8.8.8")
             with pytest.raises(WorkerRefused) as caught:
                 async with opened(metadata, TOKEN):
@@ -192,7 +205,7 @@ def test_a_worker_of_another_protocol_names_both_versions(short, monkeypatch):
 
     words = run(main())
     assert words.startswith(f"the worker speaks protocol {PROTOCOL} (wool_jupyter ")
-    assert words.endswith("the client 77 (wool_jupyter 8.8.8): start both with the same version")
+    assert words.endswith(f"the client {protocol} (wool_jupyter 8.8.8): start both with the same version")
 
 
 def test_a_wrong_token_is_a_refusal_in_words(short):
@@ -259,7 +272,7 @@ def test_a_client_sends_nothing_before_it_is_let_in(short):
             heard.append(frames.decode_requests(await reading))
             done.set()
 
-        server = grpc.aio.server(options=OPTIONS)
+        server = grpc.aio.server(options=server_options(ChannelOptions()))
         handler = grpc.stream_stream_rpc_method_handler(hesitates)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
         metadata = metadata_of(short)
@@ -267,10 +280,11 @@ def test_a_client_sends_nothing_before_it_is_let_in(short):
         await server.start()
         opening = asyncio.create_task(WorkerConnection(metadata, token=TOKEN).dispatch("once", b"", begun=True))
         await done.wait()
-        (await opening).close()
+        call = await opening
+        call.close()
         await channels.of_this_loop().clear()
         await server.stop(grace=None)
-        assert heard == [False, [frames.Task(1, "once", b""), frames.Next(1)]]
+        assert heard == [False, [frames.Task(call.number, "once", b""), frames.Next(call.number)]]
 
     run(main())
 
@@ -283,7 +297,7 @@ def test_a_client_sends_nothing_before_it_is_let_in(short):
     [
         (grpc.StatusCode.UNAUTHENTICATED, WorkerRefused, WorkerRefused, "does not accept this process's token"),
         (grpc.StatusCode.UNIMPLEMENTED, WorkerRefused, WorkerRefused, "does not speak protocol"),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, MessageTooLarge, NotReached, "larger than 16 MiB"),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, MessageTooLarge, NotReached, "larger than its receiver takes"),
         (grpc.StatusCode.UNAVAILABLE, WorkerDied, NotReached, "the connection to the worker broke"),
         (grpc.StatusCode.DEADLINE_EXCEEDED, WorkerDied, NotReached, "the connection to the worker broke"),
         (grpc.StatusCode.INTERNAL, WorkerDied, NotReached, "the connection to the worker broke"),
@@ -389,7 +403,7 @@ def test_a_worker_that_sends_no_message_is_named_too(short, capfd):
             await context.write(b"not a message")
             await asyncio.get_running_loop().create_future()
 
-        server = grpc.aio.server(options=OPTIONS)
+        server = grpc.aio.server(options=server_options(ChannelOptions()))
         handler = grpc.stream_stream_rpc_method_handler(babbles)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
         metadata = metadata_of(short)

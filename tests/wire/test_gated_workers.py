@@ -11,9 +11,18 @@ from tests.support.loops import run, until
 from tests.support.routine_workers import TOKEN, metadata_of, pool_directory, worker
 from wool_jupyter.dispatch import routine as routines
 from wool_jupyter.dispatch.routine import routine, use
-from wool_jupyter.errors import CallFailed, MessageTooLarge, NoWorkersAvailable, RpcError, WorkerDied, WorkerRefused
+from wool_jupyter.errors import (
+    CallFailed,
+    CallRejected,
+    MessageTooLarge,
+    NoWorkersAvailable,
+    RpcError,
+    WorkerDied,
+    WorkerRefused,
+)
+from wool_jupyter.records import ChannelOptions
 from wool_jupyter.wire import calls, frames, shipping
-from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc
+from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc, server_options
 
 ran = []
 
@@ -62,7 +71,7 @@ class Gated:
 @asynccontextmanager
 async def gated(directory, script, number=9):
     it = Gated(script)
-    server = grpc.aio.server(options=OPTIONS)
+    server = grpc.aio.server(options=server_options(ChannelOptions()))
     handler = grpc.stream_stream_rpc_method_handler(it.serve)
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
     metadata = metadata_of(directory, number)
@@ -112,7 +121,6 @@ def cut(_):
     [
         pytest.param(lambda n: frames.Refused(n, "busy", True), id="busy"),
         pytest.param(lambda n: frames.Refused(n, "never", False), id="for good"),
-        pytest.param(lambda n: frames.Nack(n, "no such routine"), id="unknown routine"),
         pytest.param(cut, id="cut before the Ack"),
     ],
 )
@@ -259,6 +267,18 @@ def test_a_fault_of_the_call_is_raised_as_what_it_was_and_costs_no_worker_its_pl
             with pytest.raises(LookupError, match="odd"):
                 await once(5)
             assert (there(proxy), ran) == ([one.uid, other.uid], [])
+
+    run(main())
+
+
+def test_a_routine_that_a_worker_does_not_know_is_the_call_s_fault_and_costs_no_worker_its_place(sockets):
+    async def main():
+        flaw = lambda n: frames.Nack(n, "this worker knows no routine 'call'")  # noqa: E731
+        async with gated(sockets, answering(Task=[flaw])) as (one, _), using(one) as proxy:
+            for _ in range(2):
+                with pytest.raises(CallRejected, match="knows no routine"):
+                    await once(5)
+            assert there(proxy) == [one.uid]
 
     run(main())
 

@@ -30,6 +30,7 @@ from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import DiscoveryNamespaceNotFound, NotReached, NoWorkersAvailable, WorkerRefused
 from wool_jupyter.records import DiscoveryEvent
+from wool_jupyter.settings import FIRST_LOOK_S
 from wool_jupyter.wire import pickling
 from wool_jupyter.wire.transport import grpc
 
@@ -467,6 +468,67 @@ def test_a_namespace_without_an_owner_is_said_at_once(own_root, quorum):
     run(main())
 
 
+@pytest.mark.parametrize("way", ["by name", "a subscriber", "filtered"])
+def test_a_first_call_without_a_quorum_finds_who_was_there(own_root, sockets, way):
+    async def main():
+        metadata = replace(worker(1, sockets("1")), tags=frozenset({"numbers"}))
+        async with LocalDiscovery("numbers") as discovery, serving(metadata):
+            await discovery.publisher.publish("worker-added", metadata)
+            given = {
+                "by name": {"pool_uri": "numbers"},
+                "a subscriber": {"discovery": discovery.subscriber},
+                "filtered": {"discovery": discovery.subscribe(bool)},
+            }[way]
+            async with WorkerProxy(**given, quorum=None, token=TOKEN) as proxy:
+                assert await answer_of(proxy) == metadata.address
+            await channels.of_this_loop().clear()
+
+    run(main())
+
+
+def test_a_call_without_a_quorum_hears_at_once_that_nobody_was_there(own_root):
+    async def main():
+        async with LocalDiscovery("numbers"), WorkerProxy("numbers", quorum=None) as proxy:
+            for _ in range(2):
+                began = asyncio.get_running_loop().time()
+                with pytest.raises(NoWorkersAvailable):
+                    await proxy.dispatch("who", b"")
+                assert asyncio.get_running_loop().time() - began < FIRST_LOOK_S
+
+    run(main())
+
+
+class Looking(Source):
+    """It can tell when it has looked."""
+
+    async def marked(self):
+        async for event in self:
+            yield None if event == "looked" else event
+
+
+@pytest.mark.parametrize("end", ["time", "stop", "failure", "look"])
+def test_a_first_call_waits_for_the_first_look_and_not_for_ever(end):
+    async def main():
+        loop, source = asyncio.get_running_loop(), Looking()
+        proxy = WorkerProxy(discovery=source, quorum=None)
+        began = loop.time()
+        asking = asyncio.create_task(proxy.dispatch("who", b""))
+        await settle()
+        assert not asking.done()
+        if end == "stop":
+            await proxy.stop()
+        elif end == "failure":
+            source.fail(Lost())
+        elif end == "look":
+            source.give("looked")
+        with pytest.raises(Lost if end == "failure" else NoWorkersAvailable):
+            await asking
+        assert loop.time() - began == (FIRST_LOOK_S if end == "time" else 0)
+        await proxy.stop()
+
+    run_virtual(main())
+
+
 @pytest.mark.case("REG-28")
 @pytest.mark.parametrize("error", [LookupError("gone"), TimeoutError("the lock"), DiscoveryNamespaceNotFound("n")])
 def test_a_discovery_that_fails_during_the_wait_for_a_quorum_is_said_at_once(error):
@@ -638,9 +700,30 @@ def test_a_proxy_travels_with_its_options_and_without_its_token():
     names = ("_lease", "_quorum", "_quorum_timeout_s", "_lazy", "_static")
     assert [getattr(again, name) for name in names] == [3, 2, 7, False, None]
     assert again._token is None
+    assert again._token_stays
     assert isinstance(again._discovery, afilter)
     assert again._discovery.inner.key == proxy._discovery.inner.key
     assert pickle.loads(pickling.dumps(WorkerProxy(workers=[worker(1)], quorum=None)))._static == [worker(1)]
+
+
+def test_a_routine_whose_caller_has_a_token_of_its_own_is_told_that_it_stayed(sockets):
+    async def main():
+        metadata = replace(worker(1, "localhost:1"), tags=frozenset())
+        given = pickling.dumps(WorkerProxy(workers=[metadata], token=TOKEN))
+        for _ in range(2):  # handed on, too
+            proxy = pickle.loads(given)
+            with pytest.raises(NoWorkersAvailable, match="has not come along with the call") as caught:
+                await proxy.dispatch("once", b"")
+            assert TOKEN not in str(caught.value)
+            given = pickling.dumps(proxy)
+            await proxy.stop()
+        plain = pickle.loads(pickling.dumps(WorkerProxy(workers=[metadata])))
+        with pytest.raises(NoWorkersAvailable) as caught:
+            await plain.dispatch("once", b"")
+        assert "come along" not in str(caught.value)
+        await plain.stop()
+
+    run(main())
 
 
 @pytest.mark.case("OWN-22")
@@ -666,7 +749,7 @@ def test_a_namespace_with_tags_gives_the_workers_that_have_one_of_them(own_root)
         ({"pool_uri": "ns", "discovery": Source()}, "takes one of"),
         ({"workers": [], "discovery": Source()}, "takes one of"),
         ({"discovery": Source(), "lease": 0}, "lease is a number of workers, at least 1"),
-        ({"discovery": Source(), "quorum": -1}, "quorum is a number of workers, not -1"),
+        ({"discovery": Source(), "quorum": -1}, "quorum is a number of workers, at least 0, not -1"),
         ({"discovery": Source(), "quorum": 3, "lease": 2}, "quorum of 3 is never there with a lease of 2"),
         ({"workers": [worker(1), worker(1)], "quorum": 2}, "never there with 1 workers"),
         ({"workers": [worker(1, secure=True)], "quorum": 1}, "never there with 0 workers"),
@@ -732,8 +815,7 @@ def test_workers_that_are_held_serve_on_and_a_call_that_none_takes_names_the_cau
             with pytest.raises(NoWorkersAvailable) as caught:
                 await proxy.dispatch("who", b"")
             assert (caught.value.__cause__, list(caught.value.failures)) == (failure, [ONE])
-            with pytest.raises(Lost):
-                await proxy.stop()
+            await proxy.stop()  # said already
 
     run(main())
 

@@ -14,14 +14,24 @@ from tests.support.loops import run, until
 from wool_jupyter.aio.resource_pool import ResourcePoolStats
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
-from wool_jupyter.errors import CallFailed, NotReached, NoWorkersAvailable, WorkerDied, WorkerRefused
-from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.errors import CallFailed, CallRejected, NotReached, NoWorkersAvailable, WorkerDied, WorkerRefused
+from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import METHOD, OPTIONS, PROTOCOL, PROTOCOL_KEY, SERVICE
+from wool_jupyter.wire.transport import (
+    METHOD,
+    PROTOCOL,
+    PROTOCOL_KEY,
+    SERVICE,
+    VERSION_KEY,
+    client_options,
+    package_version,
+    server_options,
+)
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
+CREDENTIALS = ((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
 NOTHING = ResourcePoolStats(0, 0, 0, 0)
 
 
@@ -205,7 +215,7 @@ def test_an_unknown_routine_is_a_refusal(sockets):
     async def main():
         async with serving(sockets) as (metadata, _), opened(metadata, TOKEN) as channel:
             call = channel.call(metadata, "sing", b"")
-            with pytest.raises(WorkerRefused, match="no routine 'sing'"):
+            with pytest.raises(CallRejected, match="no routine 'sing'"):
                 await call.step()
             assert call.ended
             assert await call.step() is None
@@ -233,7 +243,7 @@ def test_a_wrong_token_is_refused_before_anything_is_decoded(sockets, token, mon
 def test_no_token_at_all_is_refused_with_the_reason(sockets):
     async def main():
         async with serving(sockets) as (metadata, _):
-            raw = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
+            raw = grpc.aio.insecure_channel(metadata.address, options=client_options(ChannelOptions()))
             stream = raw.stream_stream(f"/{SERVICE}/{METHOD}")()
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await stream.read()
@@ -247,8 +257,8 @@ def test_bytes_that_are_no_frame_end_that_stream_only(sockets):
     async def main():
         forever = Forever()
         async with serving(sockets, forever=forever) as (metadata, _), opened(metadata, TOKEN) as channel:
-            raw = grpc.aio.insecure_channel(metadata.address, options=OPTIONS)
-            stream = raw.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL)))
+            raw = grpc.aio.insecure_channel(metadata.address, options=client_options(ChannelOptions()))
+            stream = raw.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=CREDENTIALS)
             for frame in (frames.Task(1, "forever", b""), frames.Next(1)):
                 await stream.write(frames.join([frames.encode(frame)]))
             await until(lambda: forever.inside == 1)
@@ -399,7 +409,7 @@ def test_the_end_of_a_client_is_no_failure_worth_a_report(sockets, capfd):
                     for _ in range(10):
                         call = channel.call(metadata, "chatter", b"x" * 100_000)
                         await call.step()
-                        channel.send(frames.Next(1))
+                        channel.send(frames.Next(call.number))
 
     run(main())
     said = capfd.readouterr().err  # gRPC itself may log that a stream went away
@@ -497,7 +507,7 @@ def test_a_refusal_is_final(sockets):
         async with serving(sockets, 1) as (one, _), singer as (other, _), proxied(one, other, token=TOKEN) as proxy:
             call = await proxy.dispatch("sing", b"", begun=True)
             assert call.worker == one
-            with pytest.raises(WorkerRefused):
+            with pytest.raises(CallRejected):
                 await call.step()
             assert sung == []
             assert loads(proxy) == {one.uid: 0, other.uid: 0}
@@ -614,7 +624,7 @@ def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, 
             started.append("second")
             yield b"", True
 
-        server = grpc.aio.server(options=OPTIONS)
+        server = grpc.aio.server(options=server_options(ChannelOptions()))
         handler = grpc.stream_stream_rpc_method_handler(dies)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
         one = metadata_of(sockets, 1)

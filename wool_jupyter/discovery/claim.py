@@ -137,21 +137,12 @@ def is_served(namespace: Path) -> bool:
         files.close(fd)
 
 
-def sweep_if_dead(namespace: Path, *, patience_s: float = 0) -> bool:
-    """Removes the namespace if nobody owns it. False: somebody holds it, who will.
-
-    Blocks its thread for up to `patience_s` while it is held and serves nothing: the locks of a process that was killed may outlast
-    the news of its end by a moment.
-    """
-    deadline = time.monotonic() + patience_s
-    waits = locks.pauses()
-    while (claimed := _attempt(namespace)) is _Refusal.HELD:
-        if is_served(namespace) or time.monotonic() >= deadline:
-            return False
-        threading.Event().wait(next(waits))  # nobody tells when a lock is free
+def sweep_if_dead(namespace: Path) -> bool:
+    """Removes the namespace if nobody owns it. False: somebody holds it, who will."""
+    claimed = _attempt(namespace)
     if isinstance(claimed, Claim):
         claimed.release()
-    return True
+    return claimed is not _Refusal.HELD
 
 
 def sweep_dead(root: Path, *, sparing: str = "") -> None:

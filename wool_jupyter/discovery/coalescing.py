@@ -7,6 +7,8 @@ from wool_jupyter.records import DiscoveryEvent
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from wool_jupyter.discovery.protocol import Marked
+
 
 class EventQueue:
     """For each worker at most a drop, and what has come of it since: for a reader who knows no more than it has taken.
@@ -17,15 +19,17 @@ class EventQueue:
     """
 
     def __init__(self) -> None:
-        self._pending: dict[
-            tuple[UUID, bool], DiscoveryEvent
-        ] = {}  # by worker, and whether it is a drop; the drop comes first
+        # By worker, and whether it is a drop, which comes first; a mark (`subscription.Marked`) has no worker.
+        self._pending: dict[tuple[UUID, bool] | None, Marked] = {}
         self._told: set[UUID] = set()  # workers that the reader holds for alive
 
     def __len__(self) -> int:
         return len(self._pending)
 
-    def append(self, event: DiscoveryEvent) -> None:
+    def append(self, event: "Marked") -> None:
+        if event is None:
+            self._pending[None] = None
+            return
         uid = event.metadata.uid
         drop, life = (uid, True), (uid, False)
         earlier = self._pending.get(life)
@@ -40,8 +44,11 @@ class EventQueue:
         elif drop not in self._pending:
             self._pending[life] = event
 
-    def popleft(self) -> DiscoveryEvent:
-        uid, is_drop = next(iter(self._pending))
+    def popleft(self) -> "Marked":
+        key = next(iter(self._pending))
+        if key is None:
+            return self._pending.pop(None)
+        uid, is_drop = key
         if is_drop:
             self._told.discard(uid)
         else:

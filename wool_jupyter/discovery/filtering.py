@@ -1,11 +1,12 @@
 """The workers that a predicate accepts, as if there were no others."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from uuid import UUID
 
 from wool_jupyter.aio.closing import close_iterator
-from wool_jupyter.discovery.protocol import DiscoverySubscriberLike, Predicate
+from wool_jupyter.discovery.protocol import DiscoverySubscriberLike, Marked, Predicate
+from wool_jupyter.discovery.subscription import unmarked
 from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
 
 
@@ -23,12 +24,22 @@ class afilter:  # noqa: N801 (as `filter`)
         if check is not None:
             check()
 
-    async def __aiter__(self) -> AsyncGenerator[DiscoveryEvent, None]:
+    def __aiter__(self) -> AsyncGenerator[DiscoveryEvent, None]:  # noqa: PYI058 (it can be closed)
+        return unmarked(self._filtered(aiter(self.inner)))
+
+    def marked(self) -> AsyncGenerator[Marked, None] | None:
+        """As that of the inner subscriber, if it has one."""
+        marked = getattr(self.inner, "marked", None)
+        events = None if marked is None else marked()
+        return None if events is None else self._filtered(events)
+
+    async def _filtered(self, events: AsyncIterator[Marked]) -> AsyncGenerator[Marked, None]:
         tracked: dict[UUID, WorkerMetadata] = {}
-        events = aiter(self.inner)
         try:
             async for event in events:
-                if (seen := _seen(event, tracked, self.predicate)) is not None:
+                if event is None:
+                    yield None
+                elif (seen := _seen(event, tracked, self.predicate)) is not None:
                     yield seen
         finally:
             await close_iterator(events)

@@ -5,6 +5,10 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from wool_jupyter.records import DiscoveryEvent, DiscoveryEventType, WorkerMetadata
 
+# What is given by `marked`, a method that a subscriber may have. It returns an iterator as that of the subscriber, which says None
+# once when every worker that was there at the beginning has been given; or None, if there is no telling.
+Marked: TypeAlias = DiscoveryEvent | None
+
 Predicate: TypeAlias = Callable[[WorkerMetadata], bool]
 
 

@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from wool_jupyter.discovery import checks, generation, registry
+from wool_jupyter.discovery.protocol import Marked
 from wool_jupyter.discovery.registry import Binding
 from wool_jupyter.discovery.scan import Scan
-from wool_jupyter.discovery.subscription import SubscriberMeta
+from wool_jupyter.discovery.subscription import SubscriberMeta, unmarked
 from wool_jupyter.discovery.watcher import Watch
 from wool_jupyter.errors import DiscoveryNamespaceNotFound
 from wool_jupyter.records import DiscoveryEvent
@@ -54,12 +55,15 @@ class LocalSubscriber(metaclass=SubscriberMeta, key=_sharing):
         """DiscoveryNamespaceNotFound if nobody serves the namespace now."""
         registry.bind(namespace, root).close()
 
-    async def __aiter__(self) -> AsyncGenerator[DiscoveryEvent, None]:
+    def __aiter__(self) -> AsyncGenerator[DiscoveryEvent, None]:  # noqa: PYI058 (it can be closed)
+        return unmarked(self.marked())
+
+    async def marked(self) -> AsyncGenerator[Marked, None]:
         binding = registry.bind(self._namespace, self._root)
         try:
             watch = self._watch(binding)
             try:
-                scan = Scan()
+                scan, looked = Scan(), False
                 while True:
                     watch.clear()
                     counter = binding.counter()
@@ -68,6 +72,9 @@ class LocalSubscriber(metaclass=SubscriberMeta, key=_sharing):
                     for event in events:
                         yield event
                         binding.check()
+                    if not looked and scan.complete:
+                        looked = True
+                        yield None
                     await self._until_changed(binding, watch, counter, complete=scan.complete)
             finally:
                 watch.close()

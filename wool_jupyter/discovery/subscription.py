@@ -5,16 +5,17 @@ subscription ──aiter──▶ pool of the loop ──▶ feed: raw subscribe
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Hashable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Hashable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
+from wool_jupyter.aio.closing import close_iterator
 from wool_jupyter.aio.fanout import Fanout, FanoutConsumer
 from wool_jupyter.aio.resource_pool import ResourcePool
 from wool_jupyter.discovery.coalescing import EventQueue
-from wool_jupyter.discovery.protocol import DiscoverySubscriberLike
+from wool_jupyter.discovery.protocol import DiscoverySubscriberLike, Marked
 from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
 
 if TYPE_CHECKING:
@@ -37,17 +38,25 @@ class _Feed:
     def __init__(self, raw: AsyncIterable[DiscoveryEvent]) -> None:
         self._raw = raw
         self._members: dict[UUID, WorkerMetadata] = {}
-        self._fanout = Fanout(raw, on_item=self._record, queue=EventQueue)
+        self._is_complete = False  # all who were there at the beginning are among them
+        marked = getattr(raw, "marked", None)
+        source: AsyncIterable[Marked] = raw if marked is None else marked()
+        self._fanout = Fanout(source, on_item=self._record, queue=EventQueue)
 
-    def join(self) -> FanoutConsumer[DiscoveryEvent]:
+    def join(self) -> FanoutConsumer[Marked]:
         """In one step, so that what is not replayed comes from the source, and nothing comes twice."""
         reader = self._fanout.consumer()
         for metadata in self._members.values():
             reader.enqueue(DiscoveryEvent("worker-added", metadata))
+        if self._is_complete:
+            reader.enqueue(None)
         return reader
 
-    def _record(self, event: DiscoveryEvent) -> None:
+    def _record(self, event: Marked) -> None:
         """When an event is distributed, not when somebody reads it: a slow reader would put workers back that have left."""
+        if event is None:
+            self._is_complete = True
+            return
         uid = event.metadata.uid
         if event.type == "worker-dropped":
             self._members.pop(uid, None)
@@ -114,7 +123,10 @@ class SharedSubscription:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key.identity!r}>"
 
-    async def __aiter__(self) -> AsyncGenerator[DiscoveryEvent, None]:
+    def __aiter__(self) -> AsyncGenerator[DiscoveryEvent, None]:  # noqa: PYI058 (it can be closed)
+        return unmarked(self._events())
+
+    async def _events(self) -> AsyncGenerator[Marked, None]:
         if asyncio.get_running_loop() not in _pools and SUBSCRIBER_POOL.get(None) is None:
             raise RuntimeError(
                 "no subscriber pool here: make a subscription, or call subscriber_pool(), in this context first"
@@ -141,8 +153,22 @@ class _Construction(SharedSubscription):
         if check is not None:
             check(*args, **kwargs)
 
+    def marked(self) -> AsyncGenerator[Marked, None] | None:
+        """As the class's own method of that name says; None if it has none."""
+        cls, _, _ = self._construction
+        return self._events() if hasattr(cls, "marked") else None
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _construct, self._construction
+
+
+async def unmarked(events: AsyncIterator[Marked]) -> AsyncGenerator[DiscoveryEvent, None]:
+    try:
+        async for event in events:
+            if event is not None:
+                yield event
+    finally:
+        await close_iterator(events)
 
 
 def _construct(cls: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:

@@ -50,7 +50,7 @@ class Call:
         """`begun`: the first `Next` was sent with it, so that it may run by now. Otherwise it begins with the first command."""
         self.worker = worker
         self.responses: asyncio.Queue[frames.Response | None] = asyncio.Queue()
-        self._number = number
+        self.number = number
         self._connection = connection
         self._begun = begun
         self._pending = begun
@@ -74,25 +74,29 @@ class Call:
         connection breaks.
         `MessageTooLarge` for an answer, which then was not given; or for a value, and the call has ended.
         """
-        return await self._command(frames.Next(self._number) if answer is None else frames.Send(self._number, answer))
+        return await self._command(frames.Next(self.number) if answer is None else frames.Send(self.number, answer))
 
     async def throw(self, error: bytes) -> bytes | None:
         """As `step`, with an exception (`wire.shipping`) for the routine."""
-        return await self._command(frames.Throw(self._number, error))
+        return await self._command(frames.Throw(self.number, error))
 
     async def finish(self) -> bytes | None:
         """As `step`, and the last one: the routine cleans up. A value is what came of that."""
-        value = await self._command(frames.Close(self._number))
+        value = await self._command(frames.Close(self.number))
         self.close()
         return value
 
     def interrupt(self) -> None:
         """A KeyboardInterrupt in the routine, if a command is pending, which then answers with what the routine made of it."""
-        self._say(frames.Interrupt(self._number))
+        self._say(frames.Interrupt(self.number))
+
+    def recall(self) -> None:
+        """What the routine has been given and has not begun comes back, with the answer to a pending command."""
+        self._say(frames.Recall(self.number))
 
     def cancel(self) -> None:
         """As `interrupt`, a CancelledError. Ends a routine that waits for a command."""
-        self._say(frames.Cancel(self._number))
+        self._say(frames.Cancel(self.number))
 
     def _say(self, frame: frames.Request) -> None:
         if not self.ended:
@@ -127,11 +131,11 @@ class Call:
             return
         self._end()
         match response:
-            case frames.Nack(_, reason, error) if error:
+            case frames.Nack(_, reason, error):
                 raise CallRejected(reason, error)
             case frames.Refused(_, reason, True):
                 raise NotReached(reason)
-            case frames.Nack(_, reason) | frames.Refused(_, reason):
+            case frames.Refused(_, reason):
                 raise WorkerRefused(reason)
             case frames.Failed(_, reason):
                 raise CallFailed(f"the worker failed at this call: {reason}")
@@ -141,9 +145,9 @@ class Call:
 
     def _end(self) -> None:
         self.ended = True
-        self._connection.end(self._number)
+        self._connection.end(self.number)
 
     def close(self) -> None:
         if not self.ended:
-            self._connection.send(frames.Cancel(self._number))
+            self._connection.send(frames.Cancel(self.number))
             self._end()

@@ -20,11 +20,12 @@ from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.outbox import Outbox
 from wool_jupyter.wire.transport import (
     METHOD,
-    OPTIONS,
     PROTOCOL,
     PROTOCOL_KEY,
     SERVICE,
     VERSION_KEY,
+    client_options,
+    compression,
     grpc,
     package_version,
 )
@@ -44,7 +45,7 @@ _UNREADABLE = _End(WorkerDied, WorkerRefused, "the worker sent a message that ca
 _OTHER_PROTOCOL = (
     f"the worker does not speak protocol {PROTOCOL}, as this process does: start both with the same version"
 )
-_TOO_LARGE = f"a message was larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB: the worker ended the connection"
+_TOO_LARGE = "a message was larger than its receiver takes, which ended the connection"
 
 # No words: the worker's own. gRPC's library gives none of these codes itself (its doc/statuscodes.md) before the last four.
 _ENDS = {
@@ -63,7 +64,10 @@ _ENDS = {
 
 
 # What gRPC knows of an address is this channel's alone: after another one's failure it would not try for a while.
-_OPTIONS = [*OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
+_APART = ("grpc.use_local_subchannel_pool", 1)
+
+
+_numbers = itertools.count(1)  # of the calls of this process: a worker's ledger knows no streams
 
 
 class ChannelKey(NamedTuple):
@@ -90,9 +94,8 @@ class Channel:
         self._tasks = OwnedTasks(f"channel to {key.target}")
         self._channel: grpc.aio.Channel | None = None
         self._stream: grpc.aio.StreamStreamCall[bytes, bytes] | None = None
-        self._out = Outbox()
+        self._out = Outbox(message_max_bytes=key.options.max_receive_bytes)
         self._end: _End | None = None
-        self._numbers = itertools.count(1)
 
     @property
     def broken(self) -> bool:
@@ -108,7 +111,10 @@ class Channel:
 
     async def open(self) -> None:
         """Returns when the worker has let this client in. `NotReached` or `WorkerRefused` if it does not: then it is closed."""
-        self._channel = grpc.aio.insecure_channel(self._key.target, options=_OPTIONS)
+        options = self._key.options
+        self._channel = grpc.aio.insecure_channel(
+            self._key.target, options=[*client_options(options), _APART], compression=compression(options)
+        )
         method = self._channel.stream_stream(f"/{SERVICE}/{METHOD}")
         self._stream = method(
             metadata=((TOKEN_KEY, self._key.token), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
@@ -137,7 +143,7 @@ class Channel:
         once, when the call is over here. `NotReached` when the worker can't be asked, `MessageTooLarge` when the body is."""
         if self._end is not None:
             raise self.unreached()
-        number = next(self._numbers)
+        number = next(_numbers)
         self.send(frames.Task(number, routine, body))
         call = Call(number, self, worker=worker, begun=begun)
         self._calls[number] = call, ended
@@ -149,7 +155,7 @@ class Channel:
         """Of the worker itself, beside its calls. None when the stream ends first."""
         if self._end is not None:
             raise self.unreached()
-        number = next(self._numbers)
+        number = next(_numbers)
         asked = Call(number, self, worker=worker, begun=True)
         self._calls[number] = asked, lambda: None
         try:

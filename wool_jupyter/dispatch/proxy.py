@@ -5,9 +5,7 @@ discovery ─ events ─▶ sentinel ─ admits, refreshes, evicts ─▶ contex
 
 import asyncio
 import logging
-import operator
-import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -21,16 +19,18 @@ from wool_jupyter.balance.context import LoadBalancerContext, LoadBalancerContex
 from wool_jupyter.balance.protocol import LoadBalancerLike, Task
 from wool_jupyter.balance.round_robin import RoundRobinLoadBalancer
 from wool_jupyter.discovery.filtering import afilter
-from wool_jupyter.discovery.protocol import DiscoverySubscriberLike
+from wool_jupyter.discovery.protocol import DiscoverySubscriberLike, Marked
 from wool_jupyter.discovery.subscriber import LocalSubscriber
-from wool_jupyter.dispatch import channels
+from wool_jupyter.dispatch import channels, checks
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import NotReached, NoWorkersAvailable, RpcError
 from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
-from wool_jupyter.settings import QUORUM_TIMEOUT_S
+from wool_jupyter.settings import FIRST_LOOK_S
 
 _log = logging.getLogger(__name__)
+
+_TOKEN_STAYS = "; the token that the caller gave its WorkerProxy is secret, and has not come along with the call"
 
 Failures: TypeAlias = dict[UUID, RpcError]
 
@@ -63,26 +63,27 @@ class WorkerProxy:
 
         `quorum` workers have to be there before the first call, within `quorum_timeout` seconds (60); None or 0: it does not wait.
         `lazy`: the first call starts it. `token`: None reads it where a worker's socket is. The balancer is entered and left
-        with the proxy if it is a context manager.
+        with the proxy if it is a context manager. A token that is given stays: routines that call others in their turn need workers
+        whose token can be read.
         """
         if [pool_uri is None, discovery is None, workers is None].count(False) != 1:
             raise ValueError("a WorkerProxy takes one of: a namespace, discovery=..., workers=[...]")
         if tags and pool_uri is None:
             raise ValueError("tags go with a namespace")
         if pool_uri is not None:
-            wanted = frozenset({pool_uri, *tags})
+            wanted = checks.tags((pool_uri, *tags))
             discovery = afilter(HasOneOf(wanted), LocalSubscriber(pool_uri))
         if discovery is not None:
-            _check_discovery(discovery)
-        if loadbalancer is not None and not isinstance(loadbalancer, LoadBalancerLike):
-            raise TypeError(f"{type(loadbalancer).__name__} is no balancer: it has no `delegate`")
+            checks.subscriber(discovery)
+        checks.balancer(loadbalancer)
         self._discovery = discovery
-        self._static = None if workers is None else list(workers)
-        self._quorum = _checked_quorum(quorum, lease, self._static)
-        self._quorum_timeout_s = _checked_quorum_timeout(quorum_timeout, self._quorum)
+        self._static = None if workers is None else checks.records(workers)
+        self._quorum = checks.quorum(quorum, lease, self._static)
+        self._quorum_timeout_s = checks.quorum_timeout(quorum_timeout, self._quorum)
         self._lease = lease
-        self._lazy = lazy
+        self._lazy = checks.flag("lazy", value=lazy)
         self._token = token
+        self._token_stays = False  # with the proxy of which this is the copy that has travelled
         self._placed_at: Callable[[UUID], object] = lambda _: None
         self._failed: Callable[[UUID], object] = lambda _: None
         self._dropped: Callable[[UUID], object] = lambda _: None
@@ -96,6 +97,7 @@ class WorkerProxy:
         self._resources: AsyncExitStack | None = None  # while it is started
         self._tasks = OwnedTasks("proxy")
         self._sentinel: asyncio.Task[None] | None = None
+        self._knows_all = True  # who were there when it began to follow the discovery
         self._failure: FailureReport | None = None
         self._failure_was_told = False
         self._entered = False
@@ -151,7 +153,12 @@ class WorkerProxy:
                     if check is not None:
                         check()
                     self._failure, self._failure_was_told = None, False
-                    self._sentinel = self._tasks.start(self._follow(self._discovery), "sentinel", awaited=True)
+                    marked = getattr(self._discovery, "marked", None)
+                    events = None if marked is None else marked()
+                    self._knows_all = events is None  # or there is no telling
+                    self._sentinel = self._tasks.start(
+                        self._follow(events or aiter(self._discovery)), "sentinel", awaited=True
+                    )
                     self._sentinel.add_done_callback(self._sentinel_ended)
                 await self._quorum_is_there()
                 self._resources = resources.pop_all()
@@ -206,11 +213,14 @@ class WorkerProxy:
 
     # Membership.
 
-    async def _follow(self, discovery: DiscoverySubscriberLike) -> None:
-        events = aiter(discovery)
+    async def _follow(self, events: AsyncIterator[Marked]) -> None:
         try:
             async for event in events:
-                self._see(event)
+                if event is not None:
+                    self._see(event)
+                else:
+                    self._knows_all = True
+                    self._changed.set()
         finally:
             await close_iterator(events)
 
@@ -285,6 +295,14 @@ class WorkerProxy:
             async with asyncio.timeout(within_s):
                 await self._changed.wait()
 
+    async def _all_are_known(self) -> None:
+        """Until then it can't tell that nobody is there. Returns when it need not, or can't, wait for that any more."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LOOK_S):
+                while not (self._knows_all or self._connections or self._failure is not None or self._stopped):
+                    self._changed.clear()
+                    await self._changed.wait()
+
     async def admitted(self, uid: UUID | None = None) -> None:
         """Returns once that worker can be asked; without a uid, once any can. Raises what the discovery raises first;
         RuntimeError after `stop`."""
@@ -307,13 +325,19 @@ class WorkerProxy:
         """
         if not self.started:
             await self.start()
+        if not self._connections:
+            await self._all_are_known()
         failures: Failures = {}
         if (call := await self._placed(routine, body, only, begun=begun, failures=failures)) is not None:
             return call
         # Outside of any handler, so that the error has no context that does not belong to it.
-        if self._failure is not None and not self._connections:
+        nobody = _nobody(failures, _TOKEN_STAYS if self._token_stays else "")
+        if self._failure is None:
+            raise nobody
+        if not self._connections:
             self._tell_failure()
-        raise _nobody(failures) from (None if self._failure is None else self._failure.failure)
+        self._failure_was_told = True
+        raise nobody from self._failure.failure
 
     async def _placed(
         self, routine: str, body: bytes, only: UUID | None, *, begun: bool, failures: Failures
@@ -368,12 +392,12 @@ class WorkerProxy:
             "quorum_timeout": self._quorum_timeout_s if self._quorum else None,
             "lazy": self._lazy,
         }
-        return _rebuilt, (self.id, given)
+        return _rebuilt, (self.id, given, self._token is not None or self._token_stays)
 
 
-def _rebuilt(identity: UUID, given: dict[str, Any]) -> WorkerProxy:
+def _rebuilt(identity: UUID, given: dict[str, Any], token_stays: bool) -> WorkerProxy:
     proxy = WorkerProxy(**given)
-    proxy.id = identity
+    proxy.id, proxy._token_stays = identity, token_stays
     return proxy
 
 
@@ -387,51 +411,11 @@ class HasOneOf:
         return not self.tags.isdisjoint(metadata.tags)
 
 
-def _nobody(failures: Failures) -> NoWorkersAvailable:
+def _nobody(failures: Failures, note: str) -> NoWorkersAvailable:
     if not failures:
         return NoWorkersAvailable("no worker of the pool could be asked", failures)
     told = "; ".join(dict.fromkeys(str(error) for error in failures.values()))
-    return NoWorkersAvailable(f"no worker of the pool took the call: {told}", failures)
-
-
-def _check_discovery(discovery: object) -> None:
-    if isinstance(discovery, AsyncGenerator):  # it would pass for a subscriber, and can neither be shared nor pickled
-        raise TypeError("discovery is an async generator: give the subscriber that makes them")
-    if callable(discovery):
-        raise TypeError(f"discovery is callable ({discovery!r}): give what it returns")
-    if not isinstance(discovery, DiscoverySubscriberLike):
-        raise TypeError(f"discovery has to be a subscriber, and {type(discovery).__name__} has no __aiter__")
-
-
-def checked_number(name: str, workers: int) -> int:
-    """TypeError for what is no whole number."""
-    try:
-        return operator.index(workers)
-    except TypeError:
-        raise TypeError(f"{name} is a whole number of workers, not {workers!r}") from None
-
-
-def _checked_quorum(quorum: int | None, lease: int | None, static: Collection[WorkerMetadata] | None) -> int:
-    if lease is not None and checked_number("lease", lease) < 1:
-        raise ValueError(f"lease is a number of workers, at least 1, not {lease}")
-    quorum = checked_number("quorum", quorum or 0)
-    if quorum < 0:
-        raise ValueError(f"quorum is a number of workers, not {quorum}")
-    if lease is not None and quorum > lease:
-        raise ValueError(f"a quorum of {quorum} is never there with a lease of {lease}")
-    if static is not None and quorum > (usable := len({metadata.uid for metadata in static if not metadata.secure})):
-        raise ValueError(f"a quorum of {quorum} is never there with {usable} workers that can be asked")
-    return quorum
-
-
-def _checked_quorum_timeout(timeout: float | None, quorum: int) -> float:
-    if timeout is None:
-        return QUORUM_TIMEOUT_S
-    if timeout <= 0:
-        raise ValueError(f"quorum_timeout is a time in seconds, above 0, not {timeout}")
-    if not quorum:
-        warnings.warn("quorum_timeout has no effect without a quorum", stacklevel=3)
-    return timeout
+    return NoWorkersAvailable(f"no worker of the pool took the call: {told}{note}", failures)
 
 
 async def _next(step: Awaitable[UUID]) -> UUID | None:

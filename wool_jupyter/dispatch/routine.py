@@ -198,7 +198,8 @@ class _Called:
         if current is None:
             name = getattr(self._invocation.function, "__qualname__", "this")
             raise NoWorkersAvailable(
-                f"`{name}` is a routine, and no pool is in use here: call it where one is, or `{name}.__wrapped__` to run it here"
+                f"`{name}` is a routine, and no pool is in use here: call it inside `async with WorkerPool() as pool`, or inside "
+                f"`with pool.use()` where that is out of reach, or `{name}.__wrapped__` to run it here"
             )
         async with AsyncExitStack() as resources:
             places = resources.enter_context(current.places())
@@ -271,6 +272,8 @@ async def _rejections_raised(step: Awaitable[T]) -> T:
 
 
 def _original(rejected: CallRejected) -> BaseException:
+    if not rejected.error:  # the worker's own words
+        return rejected
     try:
         return shipping.load(rejected.error)
     except CannotLoad as unreadable:

@@ -44,7 +44,7 @@ class Capture:
     `hard`: read by the cell itself on every path that ends normally, before the cell can have assigned it. `soft`: read
     perhaps (a branch, a function body), or perhaps assigned before.
     `text`: identifiers in strings, magic and shell lines. The three are disjoint. `binds` and `deletes` are what can be
-    seen without running: not star imports, nor `exec`.
+    seen without running: not star imports, nor `exec`. `settles`: what every path that ends normally has bound or deleted.
     """
 
     hard: frozenset[str]
@@ -54,6 +54,7 @@ class Capture:
     deletes: frozenset[str]
     attributes: frozenset[str]
     whole_namespace: bool
+    settles: frozenset[str] = frozenset()
     submodules: frozenset[str] = frozenset()  # `import a.b` binds `a`, and `a.b` is loaded, too
 
 
@@ -69,8 +70,8 @@ def analyze(source: str, flags: int = 0, *, filename: str = "<cell>") -> Capture
         assert isinstance(tree, ast.Module)
         whole = compile(tree, filename, "exec", flags=flags, dont_inherit=True)
         flow = _Flow(flags | whole.co_flags & _FUTURE_FLAGS)
-        flow.block(tree.body, frozenset(), where=_Where())
-    return replace(flow.found.frozen(), submodules=_dotted_imports(tree))
+        settled = flow.block(tree.body, frozenset(), where=_Where())
+    return replace(flow.found.frozen(), settles=settled or frozenset(), submodules=_dotted_imports(tree))
 
 
 def _dotted_imports(tree: ast.AST) -> frozenset[str]:

@@ -24,7 +24,6 @@ def install(shell: "InteractiveShell", wool: "Wool") -> None:
         offered = [word for word in _offers(context, wool) if word.startswith(context.token)]
         return {"completions": [SimpleCompletion(word, type="wool") for word in offered], "suppress": bool(offered)}
 
-    remove(shell)
     shell.Completer.custom_matchers.append(wool_matcher)
 
 

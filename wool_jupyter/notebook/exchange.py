@@ -4,6 +4,7 @@ import contextlib
 import functools
 import importlib
 import io
+import itertools
 import linecache
 import pickle
 import types
@@ -12,6 +13,8 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 from uuid import UUID
+
+import xxhash
 
 from wool_jupyter.errors import CannotShip, KeptOnWorker, in_words
 from wool_jupyter.notebook.capture import Capture
@@ -231,6 +234,23 @@ class Shipment:
         sources = {file: (cell_numbers.get(file), lines) for file, lines in cells if lines is not None}
         return Names(parcel, tuple(self._segments), tuple(submodules), pickle.dumps(sources))
 
+    def digests(self) -> dict[str, bytes]:
+        """Of each variable as it was shipped."""
+        return _digests(self._segments, self._file, self._out_of_band)
+
+    def digests_now(self) -> dict[str, bytes]:
+        """Of the same objects as they are now. Raises what pickling them raises."""
+        file, out_of_band = io.BytesIO(), buffers.OutOfBand()
+        pickler = pickling.NotebookPickler(file, out_of_band, bases=self._bases, left_behind=self._left_behind)
+        segments = []
+        with pickling.unhindered():
+            for (name, _, _), root in zip(self._segments, self._roots, strict=True):
+                at, count = file.tell(), len(out_of_band.buffers)
+                pickler.root = root[0]
+                pickler.dump(root)
+                segments.append((name, file.tell() - at, len(out_of_band.buffers) - count))
+        return _digests(segments, file, out_of_band)
+
     def load_submodules(self) -> None:
         """Of packages that the notebook has: a cell's `import a.b` makes `a.b` of an `a` that may have been there before."""
         for name in self._capture.submodules:
@@ -261,6 +281,18 @@ class Shipment:
                 "a cell can use one of them at a time"
             )
         return next(iter(holders), None)
+
+
+def _digests(
+    segments: list[tuple[str, int, int]], file: io.BytesIO, out_of_band: buffers.OutOfBand
+) -> dict[str, bytes]:
+    stream, views, digests = file.getbuffer(), iter(out_of_band.buffers), {}
+    for name, length, count in segments:
+        digest = xxhash.xxh3_128(stream[:length])
+        for view in itertools.islice(views, count):
+            digest.update(view)
+        digests[name], stream = digest.digest(), stream[length:]
+    return digests
 
 
 @dataclass
@@ -311,7 +343,8 @@ class _HomeUnpickler(pickle.Unpickler):
             return _Missing
 
 
-def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
+def load(reply: buffers.Parcel, shipment: Shipment, *, takes: Callable[[str], bool] = lambda _name: True) -> Arrived:
+    """`takes` says whether a variable of the notebook may be bound."""
     stream, out_of_band = buffers.unpack(reply)
     unpickler = _HomeUnpickler(io.BytesIO(stream), iter(out_of_band), shipment)
     arrived = Arrived()
@@ -334,12 +367,12 @@ def load(reply: buffers.Parcel, shipment: Shipment) -> Arrived:
                 case "classes":
                     arrived.class_changes = made
                 case "name":
-                    bound = dict.fromkeys(shipment.route.homes(name), made)
+                    bound = dict.fromkeys(filter(takes, shipment.route.homes(name)), made)
                     arrived.names.update(bound)
                     if pickling.load_order(made) < pickling.DATA:  # a `__setstate__` of what follows may need it
                         shipment.namespace.update(bound)
                 case "apart":
-                    arrived.apart = made
+                    arrived.apart = {name: new for name, new in made.items() if takes(name)}
                 case "value":
                     arrived.value = made
                 case "error":

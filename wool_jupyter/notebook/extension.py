@@ -47,5 +47,11 @@ def unload(shell: "InteractiveShell") -> None:
     if registered in shell.configurables:
         shell.configurables.remove(registered)
     started = sys.modules.get("wool_jupyter.notebook.runtime")
-    if started is not None and started.runtime().end():
+    if started is None:
+        return
+    runtime = started.runtime()
+    if runtime.end():
         print("wool: stopped the pool")
+    background, runtime.background = runtime.background, None
+    if background is not None:
+        background.close()

@@ -1,45 +1,35 @@
-"""A cell's run, seen from the kernel's main thread.
+"""A blocking cell: the main thread waits for the run, and replays what it shows where %%capture and Output widgets see it."""
 
-source ─▶ capture ─▶ shipment ─▶ pool ─▶ worker
-                                  │ events, one at a time; text by offset
-namespace ◀─ exchange ◀─ outcome ◀┘─▶ replay on this thread, where %%capture and Output widgets see it
-"""
-
+import asyncio
 import getpass
 import pickle
+import queue
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from uuid import UUID
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from wool_jupyter import host
-from wool_jupyter.errors import CannotLoad, NotBound, WoolError, WorkerDied
-from wool_jupyter.notebook import exchange, figures, late_text, told, tracebacks
+from wool_jupyter.errors import WoolError, WorkerDied
+from wool_jupyter.notebook import exchange, late_text, told, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
-from wool_jupyter.notebook.capture import analyze
+from wool_jupyter.notebook.cell_run import CellRun, End, Sending, loaded
 from wool_jupyter.notebook.interrupts import Interrupts
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
-from wool_jupyter.notebook.source import CellSource, prepare_source
 from wool_jupyter.notebook.status_line import StatusLine
-from wool_jupyter.pool import events
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
-from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import PoolSettings
-from wool_jupyter.wire import ambient, buffers, cells
+from wool_jupyter.wire import ambient, cells
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from IPython.core.interactiveshell import InteractiveShell
 
-    from wool_jupyter.wire.standins import Kept
-
-T = TypeVar("T")
-
+EXPLAIN_S = 1.0  # until a cell that waits behind background jobs says so
 POLL_S = 0.05  # between two looks at a running cell's text: reads as live
 
 
@@ -53,18 +43,28 @@ def run_cell(
 ) -> Any:
     """The value of the last expression. Raises what the cell raised, and shows it as a plain cell would."""
     __tracebackhide__ = True
-    try:
-        end = _CellJob(shell, runtime, settings, route).run(body)
-    except WoolError as error:
-        tracebacks.show_plainly(error)
-        raise
-    except BaseException as error:  # SyntaxError, ■
-        tracebacks.show_natively(error, shell)
-        raise
+    with shown_as_by_a_cell(shell):
+        end = _run(shell, runtime, body=body, settings=settings, route=route)
+        if runtime.background is not None:
+            runtime.background.cell_has_bound(end.bound)
     if end.error is not None:
         tracebacks.show_natively(end.error, shell)
         raise end.error
     return end.value
+
+
+@contextmanager
+def shown_as_by_a_cell(shell: "InteractiveShell") -> Iterator[None]:
+    """An error of ours in one line, another one (SyntaxError, ■) as a plain cell would show it."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except WoolError as error:
+        tracebacks.show_plainly(error)
+        raise
+    except BaseException as error:
+        tracebacks.show_natively(error, shell)
+        raise
 
 
 def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[KernelPool, bool]:
@@ -77,179 +77,139 @@ def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[KernelPool, 
     return pool, just_now
 
 
-class _End(NamedTuple):
-    value: Any
-    error: BaseException | None
+def _run(
+    shell: "InteractiveShell", runtime: Runtime, *, body: str, settings: PoolSettings, route: exchange.Route
+) -> End:
+    run = CellRun(
+        shell,
+        runtime,
+        body=body,
+        settings=settings,
+        route=route,
+        before_shipping=None if runtime.background is None else runtime.background.cell_is_about_to_read,
+    )
+    for text in run.notices:
+        notice(text)
+    pool, _ = started_pool(runtime, settings)
+    interrupts = Interrupts()
+    with interrupts:
+        while True:
+            sending = Sending(run, unshippable=notice, press=interrupts.press)
+            try:
+                status = StatusLine(shell, sending.about, wanted=settings.status_line)
+                outcome = _Replay(shell, runtime, pool, interrupts, status).of(sending)
+                if isinstance(outcome, End):
+                    return outcome
+                run.without(outcome)
+            finally:
+                sending.close()
 
 
-class _CellJob:
+class _Replay:
+    """Waits for one sending, and shows on this thread what it shows. Takes it in when it has ended."""
+
     def __init__(
-        self, shell: "InteractiveShell", runtime: Runtime, settings: PoolSettings, route: exchange.Route
+        self,
+        shell: "InteractiveShell",
+        runtime: Runtime,
+        pool: KernelPool,
+        interrupts: Interrupts,
+        status: StatusLine,
     ) -> None:
         self._shell = shell
-        self._runtime = runtime
-        self._settings = settings
-        self._route = route
-        self._interrupts = Interrupts()
+        self._bridge = runtime.bridge
+        self._jobs_ahead = 0 if runtime.background is None else len(runtime.background.unended())
+        self._pool = pool
+        self._interrupts = interrupts
+        self._status = status
+        self._events: queue.SimpleQueue[tuple[cells.Event, Future[bytes | None]] | None] = queue.SimpleQueue()
+        self._running: _Running | None = None
         self._late: list[Callable[[], object]] = []
-        self._ticks: Callable[[], object] = lambda: None
+        self._explains_at_s: float | None = monotonic() + EXPLAIN_S
 
-    def run(self, body: str) -> _End:
-        source = prepare_source(self._shell, body)
-        capture = analyze(source.source, self._shell.compile.flags, filename=source.filename)
-        shipment = exchange.Shipment(self._shell.user_ns, capture, route=self._route, workers=self._workers)
-        for notice in shipment.notices:
-            _notice(notice)
-        pool, _ = started_pool(self._runtime, self._settings)
-        with self._interrupts:
-            while isinstance(end := self._once(pool, body, source, shipment), cells.Refused):
-                if not shipment.do_without(end.name):
-                    raise CannotLoad(end.reason)
-        return end
+    # A `Sink`, on the loop.
 
-    def _once(
-        self, pool: KernelPool, body: str, source: CellSource, shipment: exchange.Shipment
-    ) -> _End | cells.Refused:
-        with self._runtime.call_directories() as places:
-            text = TextReader(places[0])
-            is_followed = False
+    def begun(self, call: PoolCall) -> None:
+        self._running = _Running(self._bridge, self._pool, call)
+
+    async def take(self, event: cells.Event) -> bytes | None:
+        handled: Future[bytes | None] = Future()
+        self._events.put((event, handled))
+        return await asyncio.wrap_future(handled)
+
+    # On this thread, while the cell runs.
+
+    def of(self, sending: Sending) -> End | cells.Refused:
+        with told.reported(sending.about) as run, closing(self._status):
             try:
-                request = self._request(body, source, shipment, places)
-                message = cells.encode(request)
-                about = told.about_cell(self._shell, request, message, press=self._interrupts.press)
-                status = StatusLine(self._shell, about, wanted=self._settings.status_line)
-                with told.reported(about) as run, closing(status):
-                    self._ticks = status.tick
-                    outcome, worker, handles = self._run_on(pool, message, text, shipment.worker(), about, run)
-                if isinstance(outcome, cells.Refused):
-                    return outcome
-                end = self._finish(outcome, shipment, handles)
-                if is_followed := outcome.goes_on:
-                    self._runtime.follow(text, worker, late_text.shows_under_this_cell(self._shell))
+                run.outcome = outcome = self._driven(sending)
             finally:
-                if not is_followed:
-                    text.close()
-            self._runtime.handles.were_released(worker, request.release)
-        if end.error is None and (outcome.interrupted or self._interrupts.unsent):
-            # It came when the body had ended: Run All stops, and the names are there.
-            return _End(None, KeyboardInterrupt())
-        return end
+                run.worker = sending.worker
+        return outcome if isinstance(outcome, cells.Refused) else self._end(sending, outcome)
 
-    def _workers(self) -> set[UUID]:
-        return {worker.uid for worker in self._runtime.workers()}
-
-    def _request(
-        self, body: str, source: CellSource, shipment: exchange.Shipment, places: tuple[str, ...]
-    ) -> cells.CellRequest:
-        self._number = source.number
-        return cells.CellRequest(
-            source=body,
-            transformed=source.source,
-            filename=source.filename,
-            number=source.number,
-            compiler_flags=self._shell.compile.flags,
-            directory=places[0],
-            places=places,
-            names=shipment.names(places=places, cell_numbers=self._shell.compile._filename_map),
-            ambient=self._ambient(),
-            budget_bytes=self._settings.result_budget_bytes,
-            release=self._runtime.handles.released(),
-            results=self._route.results,
-        )
-
-    def _ambient(self) -> ambient.State:
-        """Says what of it can't be shipped, once."""
-        state = ambient.here()
-        stays = ambient.unshippable(state)
-        for aspect in stays:
-            if aspect not in self._runtime.unshippable:
-                _notice(f"{aspect} can't be shipped: workers keep their own")
-        self._runtime.unshippable = stays
-        return state
-
-    def _run_on(
-        self, pool: KernelPool, message: bytes, text: TextReader, only: UUID | None, about: events.About, run: told.Run
-    ) -> tuple[cells.Outcome | cells.Refused, UUID, dict[str, "Kept"]]:
-        bridge = self._runtime.bridge
-        asked = bridge.enter(pool.run("cell", message, only=only, about=about), unwanted=PoolCall.close)
+    def _driven(self, sending: Sending) -> cells.Outcome | cells.Refused:
+        driving = self._bridge.enter(sending.drive(self._pool, self))
+        driving.add_done_callback(lambda _: self._events.put(None))
         try:
-            call = self._wait(asked, self._give_up_when_pressed)
-        except BaseException:
-            bridge.abandon(asked, PoolCall.close)
-            raise
-        run.worker = call.worker.uid
-        try:
-            outcome = run.outcome = self._events(pool, call, text)
-            # Before the call is closed: a worker that drains leaves then, unless a handle pins it.
-            handles = self._handles(outcome, call.worker.uid)
+            return self._outcome(driving, sending.text)
         except WorkerDied as died:
             if not self._interrupts.ended:
                 raise WorkerDied(f"{died}. What the cell had bound is lost") from None
-            _notice("its worker was ended and is replaced; what the cell had bound is lost")
+            notice("its worker was ended and is replaced; what the cell had bound is lost")
             raise KeyboardInterrupt from None
         finally:
-            _show_text(text.rest())
-            self._runtime.bridge.start(call.close(), "end of a call")
-        return outcome, call.worker.uid, handles
+            driving.cancel()
+            _show_text(sending.text.rest())
 
-    def _handles(self, outcome: cells.Outcome | cells.Refused, worker: UUID) -> dict[str, "Kept"]:
-        """By key."""
-        handles: dict[str, Kept] = {}
-        for result in outcome.kept if isinstance(outcome, cells.Outcome) else ():
-            if result.key not in handles:
-                handles[result.key] = self._runtime.handles.make(result, worker, cell=self._number)
-        return handles
-
-    # While it runs.
-
-    def _events(self, pool: KernelPool, call: PoolCall, text: TextReader) -> cells.Outcome | cells.Refused:
-        running = _Running(self._runtime.bridge, pool, call.worker)
-
-        def tick() -> None:
-            _show_text(text.ready())
-            self._ticks()
-            for notice in self._interrupts.pass_on(running):
-                _notice(notice)
-
-        answer: bytes | None = None
+    def _outcome(
+        self, driving: "Future[cells.Outcome | cells.Refused]", text: TextReader
+    ) -> cells.Outcome | cells.Refused:
+        look_at_s = monotonic() + POLL_S
         while True:
-            step = self._runtime.bridge.enter(call.step(answer))
+            if (left_s := look_at_s - monotonic()) <= 0:
+                self._look(text)
+                look_at_s = monotonic() + POLL_S
+                continue
             try:
-                data = self._wait(step, tick)
-            except BaseException:
-                step.cancel()
-                raise
-            if data is None:
-                raise CannotLoad("the worker ended the cell without an outcome")
-            event = cells.decode_event(data)
-            answer = None
+                happened = self._events.get(timeout=left_s)
+            except queue.Empty:
+                continue
+            if happened is None:
+                return driving.result()
+            event, handled = happened
             _show_text(text.ready(event.at))
-            match event:
-                case cells.Outcome() | cells.Refused():
-                    return event
-                case cells.Interrupted(delivered=delivered):
-                    self._interrupts.saw(delivered=delivered)
-                case cells.Ask():
-                    answer = cells.encode(self._answer(event))
-                case cells.Display() | cells.Clear():
-                    show = self._showing(event)
-                    self._late.append(show) if isinstance(event, cells.Display) and event.late else show()
+            handled.set_result(self._answer_to(event))
 
-    def _wait(self, future: "Future[T]", tick: Callable[[], object]) -> T:
-        while True:
-            try:
-                return future.result(POLL_S)
-            except TimeoutError:
-                if future.done():
-                    return future.result()
-            tick()
+    def _look(self, text: TextReader) -> None:
+        self._status.tick()
+        if self._running is None:
+            if self._interrupts.pressed:
+                raise KeyboardInterrupt
+            self._explain_the_wait()
+            return
+        _show_text(text.ready())
+        for text_of_it in self._interrupts.pass_on(self._running):
+            notice(text_of_it)
 
-    def _give_up_when_pressed(self) -> None:
-        self._ticks()
-        if self._interrupts.pressed:
-            raise KeyboardInterrupt
+    def _explain_the_wait(self) -> None:
+        if self._explains_at_s is not None and monotonic() > self._explains_at_s and self._jobs_ahead:
+            self._explains_at_s = None
+            notice(
+                f"waits for a free worker, behind {self._jobs_ahead} background job{'s' if self._jobs_ahead > 1 else ''}"
+            )
 
-    def _answer(self, event: cells.Ask) -> cells.Answer:
+    def _answer_to(self, event: cells.Event) -> bytes | None:
+        match event:
+            case cells.Interrupted(delivered=delivered):
+                self._interrupts.saw(delivered=delivered)
+            case cells.Ask():
+                return cells.encode(self._asked(event))
+            case cells.Display() | cells.Clear():
+                show = self._showing(event)
+                self._late.append(show) if isinstance(event, cells.Display) and event.late else show()
+        return None
+
+    def _asked(self, event: cells.Ask) -> cells.Answer:
         ask = getpass.getpass if event.password else input
         with self._interrupts.as_usual():
             try:
@@ -262,51 +222,23 @@ class _CellJob:
         publisher = self._shell.display_pub
         if isinstance(event, cells.Clear):
             return partial(publisher.clear_output, event.wait)
-        content = _loaded(event.content)
+        content = loaded(event.content)
         shown = {"transient": content["transient"], "update": content["update"]}
         return partial(publisher.publish, content["data"], content["metadata"], **shown)
 
-    # When it has ended. An interrupt is held back: half of the names would be worse than either.
+    # When it has ended. An interrupt is held back.
 
-    def _finish(self, outcome: cells.Outcome, shipment: exchange.Shipment, handles: "dict[str, Kept]") -> _End:
-        ambient.follow(outcome.ambient, outcome.ambient_before, libraries=False)
-        arrived = exchange.load(outcome.reply, shipment)
-        figures.ready()
-        for notice in exchange.come_home(arrived, shipment, deleted=outcome.deleted):
-            _notice(notice)
-        last_value = arrived.value
-        for result in outcome.kept:
-            kept = handles[result.key]
-            if result.name:
-                homes = self._route.homes(result.name)
-                shipment.namespace.update(dict.fromkeys(homes, kept))
-                _notice(f"{result.why}: it stays on its worker, where %%wool cells that read `{homes[0]}` will run")
-            else:
-                last_value = kept
-                kept.shown_as(_loaded(outcome.bundle) if outcome.bundle else None)
-        ambient.follow(outcome.ambient, outcome.ambient_before, process=False)
-        for aspect in ambient.unshippable(outcome.ambient):
-            _notice(f"{aspect} as the cell left it can't be shipped: it stays here as it was")
-        self._shell.compile.flags |= outcome.compiler_flags
-        for payload in pickle.loads(outcome.payload):
-            self._shell.payload_manager.write_payload(payload)
-        self._show_late()
-        error = arrived.error
-        if error is None and outcome.error:
-            error = RuntimeError(outcome.error)  # its class is not to be had here
-        if error is None and outcome.missing:
-            missing = ", ".join(f"`{name}`" for name in outcome.missing)
-            raise NotBound(
-                f"The cell has run, and has not bound {missing}, which -o asks for: all that it bound is here"
-            )
-        if isinstance(error, NameError) and self._route.leaves_out(error.name) and error.name in shipment.namespace:
-            _notice(f"`{error.name}` is a variable of the notebook, and -i leaves it out")
-        if arrived.cut_short:
-            lost = f"The cell has run, and not all of its results can be loaded here: {arrived.cut_short}"
-            if error is None:
-                raise CannotLoad(lost)
-            _notice(lost)
-        return _End(last_value, error)
+    def _end(self, sending: Sending, outcome: cells.Outcome) -> End:
+        try:
+            end = sending.finish(outcome, _Here(self._shell))
+        finally:
+            self._show_late()
+        if outcome.goes_on:
+            sending.goes_on(late_text.shows_under_this_cell(self._shell))
+        if end.error is None and (outcome.interrupted or self._interrupts.unsent):
+            # It came when the body had ended: Run All stops, and the names are there.
+            return End(None, KeyboardInterrupt(), end.bound)
+        return end
 
     def _show_late(self) -> None:
         """A plain cell shows its result or error before the figures that were left open."""
@@ -322,28 +254,45 @@ class _CellJob:
         events.register("post_run_cell", show)
 
 
+class _Here:
+    """A `Receiver` that takes all: nothing else has happened meanwhile."""
+
+    def __init__(self, shell: "InteractiveShell") -> None:
+        self._shell = shell
+
+    def notice(self, text: str) -> None:
+        notice(text)
+
+    def payload(self, payload: dict[str, Any]) -> None:
+        self._shell.payload_manager.write_payload(payload)
+
+    def takes(self, name: str) -> bool:  # noqa: ARG002
+        return True
+
+    def sift(self, arrived: exchange.Arrived) -> None:
+        pass
+
+    def state(self, outcome: cells.Outcome) -> ambient.State:
+        return outcome.ambient
+
+
 class _Running:
     """The running cell, as ■ sees it."""
 
-    def __init__(self, bridge: Bridge, pool: KernelPool, worker: WorkerMetadata) -> None:
-        self._bridge, self._pool, self._worker, self._pid = bridge, pool, worker.uid, worker.pid
+    def __init__(self, bridge: Bridge, pool: KernelPool, call: PoolCall) -> None:
+        self._bridge, self._pool, self._call = bridge, pool, call
 
     def ignores_interrupts(self) -> bool:
-        return host.ignores(self._pid, signal.SIGINT)
+        return host.ignores(self._call.worker.pid, signal.SIGINT)
 
     def interrupt(self) -> None:
-        self._bridge.enter(self._pool.crew.interrupt(self._worker)).result()
+        self._bridge.enter(self._pool.crew.interrupt(self._call.worker.uid)).result()
 
     def end(self) -> None:
-        self._bridge.enter(self._pool.crew.end(self._worker)).result()
+        self._bridge.enter(self._pool.crew.end(self._call.worker.uid)).result()
 
     def kill(self) -> None:
-        self._bridge.enter(self._pool.crew.kill(self._worker)).result()
-
-
-def _loaded(parcel: buffers.Parcel) -> Any:
-    stream, out_of_band = buffers.unpack(parcel)
-    return pickle.loads(stream, buffers=out_of_band)
+        self._bridge.enter(self._pool.crew.kill(self._call.worker.uid)).result()
 
 
 _SWITCHES = 100  # flushed per batch: each costs a message of its own
@@ -360,5 +309,5 @@ def _show_text(parts: Iterator[tuple[str, str]]) -> None:
         before = name
 
 
-def _notice(text: str) -> None:
+def notice(text: str) -> None:
     print(f"wool: {text}", file=sys.stderr)

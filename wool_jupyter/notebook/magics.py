@@ -14,10 +14,13 @@ from traitlets import Bool, Float, Int
 
 from wool_jupyter import host
 from wool_jupyter.errors import WoolError
-from wool_jupyter.notebook import threads
+from wool_jupyter.notebook import job_words, threads
 from wool_jupyter.settings import PoolSettings
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from wool_jupyter.notebook.background import Background
     from wool_jupyter.notebook.runtime import Runtime
     from wool_jupyter.pool.kernel_pool import KernelPool
 
@@ -71,12 +74,21 @@ class Wool(Magics):  # type: ignore[misc]
         help="Variables that come back, separated by commas and whatever their size, instead of all that the cell assigns; "
         "`new=old` renames one.",
     )
+    @argument(
+        "--bg",
+        action="store_true",
+        help="Return at once with a job: the cell runs in the background, and its output appears here all the same.",
+    )
     @cell_magic
     def wool(self, line: str, cell: str) -> Any:
         """Run this cell in a worker process of this notebook's pool.
 
         Its output appears here while it runs, and the variables that it assigns are there afterwards. The first such cell
         starts the pool. Other cells wait until it has ended; ■ interrupts it. `%wool?` tells how to look after the pool.
+
+        With `--bg` other cells run meanwhile. What the cell reads is shipped at once; what it assigns is bound when it has ended,
+        between two cells, and a cell that reads such a name earlier waits for it. `_` is the job: `_.result()`, `await _`,
+        `_.cancel()`.
 
         Examples::
 
@@ -92,6 +104,9 @@ class Wool(Magics):  # type: ignore[misc]
 
             %%wool -i frame=small -o result
             result = summary(frame)         # of `small`, and all else that is assigned stays away
+
+            %%wool --bg
+            forest = RandomForestClassifier().fit(X, y)     # the next cell runs at once, unless it reads `forest`
         """
         __tracebackhide__ = True
         arguments = self._cell_options(line.partition("#")[0])
@@ -103,7 +118,16 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import exchange, jobs
 
         route = exchange.Route(inputs, outputs)
+        if arguments.bg:
+            return self._background(runtime).submit(body=cell, settings=self.settings(), route=route)
         return jobs.run_cell(self.shell, runtime, body=cell, settings=self.settings(), route=route)
+
+    def _background(self, runtime: "Runtime") -> "Background":
+        if runtime.background is None:
+            from wool_jupyter.notebook.background import Background
+
+            runtime.background = Background(self.shell, runtime)
+        return runtime.background
 
     def _cell_options(self, line: str) -> Any:
         try:
@@ -117,15 +141,26 @@ class Wool(Magics):  # type: ignore[misc]
         "action",
         nargs="?",
         default="status",
-        choices=["status", "start", "scale", "stop", "restart", "interrupt", "logs", "dashboard", "doctor"],
-        help="What to do with the pool; without one: status.",
+        choices=[
+            "status",
+            "start",
+            "scale",
+            "stop",
+            "restart",
+            "interrupt",
+            "logs",
+            "dashboard",
+            "doctor",
+            *job_words.WORDS,
+        ],
+        help="What to do with the pool, or with background jobs; without one: status.",
     )
     @argument(
         "what",
         nargs="?",
-        metavar="N | WORKER",
+        metavar="N | WORKER | JOB",
         help="Number of worker processes (with scale), or the worker (with restart and interrupt): the beginning of its name in "
-        "`%%wool status` will do.",
+        "`%%wool status` will do. Or numbers of jobs (with wait, cancel and output).",
     )
     @argument(
         "-n",
@@ -142,6 +177,8 @@ class Wool(Magics):  # type: ignore[misc]
 
         `scale` makes it larger or smaller; busy workers end when their cells have. `restart` and `interrupt` take a worker, or all.
         `logs` shows what its processes wrote outside of cells, and crash reports; `doctor` what belongs into a bug report.
+        `jobs` lists the cells that run in the background (`%%wool --bg`); `wait` waits for all of them or some, `cancel` ends some,
+        `output` shows again what one has shown.
 
         Examples::
 
@@ -152,9 +189,16 @@ class Wool(Magics):  # type: ignore[misc]
             %wool restart 5f0c
             %wool logs -n 100
             %wool doctor
+            %wool wait 3
             %wool stop
         """
-        arguments = parse_argstring(self.wool_line, line.partition("#")[0])
+        line = line.partition("#")[0]
+        if (words := line.split()) and words[0] in job_words.WORDS:
+            runtime = _runtime_if_loaded()
+            with _plainly():
+                job_words.run(*words, background=None if runtime is None else runtime.background)
+            return None
+        arguments = parse_argstring(self.wool_line, line)
         self._check(arguments)
         with _plainly():
             match arguments.action:
@@ -267,13 +311,24 @@ class Wool(Magics):  # type: ignore[misc]
         self._say_if_many(number)
 
     def _stop(self) -> None:
-        runtime = _runtime_if_loaded()
-        print("wool: stopped the pool" if runtime is not None and runtime.stop() else "wool: no pool runs")
+        stopped = self._stopped()
+        print("wool: no pool runs" if stopped is None else f"wool: stopped the pool{stopped}")
 
     def _restart(self, number: int | None) -> None:
-        if (runtime := _runtime_if_loaded()) is not None:
-            runtime.stop()
+        if stopped := self._stopped():
+            print(f"wool: stopped the pool{stopped}")
         self._start(number)
+
+    @staticmethod
+    def _stopped() -> str | None:
+        """What has ended with it, in words; None if no pool ran."""
+        runtime = _runtime_if_loaded()
+        if runtime is None:
+            return None
+        jobs = [] if runtime.background is None else runtime.background.unended()
+        if not runtime.stop():
+            return None
+        return f", and with it {job_words.listed(jobs)}" if jobs else ""
 
     def _restart_worker(self, prefix: str) -> None:
         runtime, pool = self._running()
@@ -324,6 +379,12 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import doctor
 
         print(doctor.render(doctor.gather(_runtime_if_loaded())))
+
+
+def settings_in(shell: "InteractiveShell") -> PoolSettings:
+    """Those of `%config Wool`, once the extension is loaded."""
+    registered = shell.magics_manager.registry.get(Wool.__name__)
+    return PoolSettings() if registered is None else registered.settings()
 
 
 def _renamed(option: str, given: list[list[str]] | None) -> dict[str, str] | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from uuid import UUID
 
 from wool_jupyter.discovery import root
@@ -27,6 +27,9 @@ from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.pool.members import WorkerSnapshot
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
+
+if TYPE_CHECKING:
+    from wool_jupyter.notebook.background import Background
 
 T = TypeVar("T")
 
@@ -47,6 +50,7 @@ class Runtime:
         self.handles = Handles(changed=self._pins_changed)
         self.unshippable: list[str] = []  # aspects of the process that the last cell had to go without
         self._late_text = LateText()
+        self.background: Background | None = None  # made by the first cell with --bg
         os.register_at_fork(after_in_child=self._disown)
 
     @property
@@ -169,6 +173,8 @@ class Runtime:
             pool, self._pool = self._pool, None
             if pool is None or os.getpid() != self._pid:
                 return False
+            if self.background is not None:
+                self.background.pool_stops()
             outcome = self.bridge.enter(_stopped(pool))
             with suppress(TimeoutError):
                 outcome.result(STOP_TIMEOUT_S)
@@ -189,6 +195,8 @@ class Runtime:
         home = self._home
         if home is None or os.getpid() != self._pid:
             return
+        if self.background is not None:
+            self.background.process_ends()
         self.stop()
         with suppress(TimeoutError):
             self.bridge.enter(home.end_processes()).result(STOP_TIMEOUT_S)

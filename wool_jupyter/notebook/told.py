@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 
 def about_cell(
-    shell: "InteractiveShell", request: cells.CellRequest, message: bytes, *, press: Callable[[], object]
+    shell: "InteractiveShell",
+    request: cells.CellRequest,
+    message: bytes,
+    *,
+    press: Callable[[], object],
+    kind: events.CallKind = "cell",
 ) -> events.About:
     """To be called while the cell runs in the kernel, which knows its id then. `message` is the encoded request."""
     beside = sum(length for _, length in request.names.parcel.spans)
-    return events.About("cell", f"In[{request.number}]", notebook_id(shell), len(message) + beside, press)
+    return events.About(kind, f"In[{request.number}]", notebook_id(shell), len(message) + beside, press)
 
 
 def notebook_id(shell: "InteractiveShell") -> str:

@@ -8,6 +8,7 @@ with a group in its chain: those are shown by a custom handler that serves one c
 
 import contextlib
 import sys
+import traceback
 from collections.abc import Iterator
 from itertools import pairwise
 from types import FrameType, TracebackType
@@ -15,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.getipython import get_ipython
 
+from wool_jupyter.errors import WoolError
 from wool_jupyter.wire.exceptions import entries_of, is_ipython, is_ours, is_rebuilt
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
-
-    from wool_jupyter.errors import WoolError
 
 
 def show_natively(error: BaseException, shell: "InteractiveShell") -> None:
@@ -29,9 +29,28 @@ def show_natively(error: BaseException, shell: "InteractiveShell") -> None:
     _OneCell(error, shell).arm()
 
 
-def show_plainly(error: "WoolError") -> None:
-    """One line, for an error that is ours: no frame of it is the user's."""
+def show_plainly(error: BaseException) -> None:
+    """One line, for an error of which no frame is the user's."""
     _set_renderer(error, _LastLine(error))
+
+
+def show_users_frames(error: BaseException) -> None:
+    """Wherever it is shown; its causes are shown whole."""
+    _set_renderer(error, _UserTraceback(error))
+
+
+def rendered(error: BaseException, shell: "InteractiveShell") -> list[str]:
+    """As a plain cell would show it, for an error that nobody raises here."""
+    if isinstance(error, WoolError):
+        return _LastLine(error)()
+    frames = user_frames(error.__traceback__)
+    if isinstance(error, SyntaxError):
+        lines: list[str] = shell.SyntaxTB.structured_traceback(type(error), error, [])
+    elif _bypasses_renderer(error):
+        lines = traceback.format_exception(type(error), error, frames)
+    else:
+        lines = _UserTraceback(error)()
+    return lines
 
 
 def name_cell(shell: "InteractiveShell", filename: str, *, number: int) -> None:

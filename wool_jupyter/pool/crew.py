@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from uuid import UUID, uuid4
@@ -27,13 +28,17 @@ from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
 from wool_jupyter.pool.obituary import has_crashed, how_it_ended, obituary
 from wool_jupyter.pool.slots import Slots
-from wool_jupyter.records import DiscoveryEventType, WorkerMetadata
+from wool_jupyter.records import ChannelOptions, DiscoveryEventType, WorkerMetadata
 from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S
 from wool_jupyter.wire import layout
+from wool_jupyter.wire.ledger import Ledger
 
 _LOST = "The process that looks after the workers has ended, and they with it: a new pool has new ones"
 
 _ASKED = "as was asked"
+_OPTIONS = ChannelOptions()
+
+_GONE = 64  # ended workers that a call on its way may still name
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +62,7 @@ class Crew:
         tags: frozenset[str] = frozenset(),
         pinned: Callable[[UUID], bool] = lambda _: False,
         tell: events.Tell = events.to_nobody,
+        options: ChannelOptions = _OPTIONS,
     ) -> None:
         """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
         announced, before its main thread counts as free. `pinned`: whether a smaller crew must not let a worker go."""
@@ -76,7 +82,9 @@ class Crew:
         self._pinned = pinned
         self._tell = tell
         nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
+        self._options = options
         self._members: dict[UUID, Member] = {}
+        self._gone: deque[Member] = deque(maxlen=_GONE)
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
         self._starts: list[asyncio.Task[None]] = []  # of those that `supervise` has asked for, the latest last
@@ -99,6 +107,11 @@ class Crew:
     @property
     def _staying(self) -> int:
         return sum(not member.drains for member in self._members.values())
+
+    @property
+    def most(self) -> int:
+        """Workers that there may be."""
+        return self._most
 
     @property
     def starting(self) -> int:
@@ -268,6 +281,7 @@ class Crew:
             raise
 
     async def _serves(self, uid: UUID) -> None:
+        ledger = Ledger.create(layout.ledger(self._home.directory, str(uid)))
         # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
         command = [
             sys.executable,
@@ -285,8 +299,9 @@ class Crew:
         )
         # Before anything runs there.
         oom_kills, crash_report = host.oom_kills(), layout.crash_report(self._home.directory, child.uid)
-        metadata = WorkerMetadata(uid, child.report["address"], child.pid, self._version, self._tags)
-        member = Member(metadata, child, time.time(), oom_kills, crash_report)
+        address = child.report["address"]
+        metadata = WorkerMetadata(uid, address, child.pid, self._version, self._tags, options=self._options)
+        member = Member(metadata, child, time.time(), oom_kills, crash_report, ledger)
         try:
             await self._announce("worker-added", metadata)
             if self._admitted is not None:
@@ -304,7 +319,7 @@ class Crew:
         uid = member.metadata.uid
         if member.calls == 0 and member.care is None and not member.drains:
             self.slots.remove()
-        del self._members[uid]
+        self._gone.append(self._members.pop(uid))
         self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
         self._in_doubt = self._in_doubt or not self._is_proven(member)
         self.supervise()
@@ -319,8 +334,9 @@ class Crew:
         return bool(member.last_used) or is_old or member.asked_to_end or member.leaves
 
     def _tidy(self, member: Member) -> None:
-        """Its socket, and the report of a crash that it did not come to: a home may see many workers."""
-        layout.socket(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
+        """Its socket and ledger, and the report of a crash that it did not come to: a home may see many workers."""
+        for path in (layout.socket, layout.ledger):
+            path(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
         if not has_crashed(member.crash_report):
             member.crash_report.unlink(missing_ok=True)
 
@@ -344,14 +360,15 @@ class Crew:
     # Calls on them.
 
     def takes(self, uid: UUID) -> Member | None:
-        """A call was placed there, with a slot. None if the worker has ended since, which gives the slot back."""
-        member = self._members.get(uid)
+        """A call was placed there, with a slot. One that has ended since is told by the call's first step; None for a worker of
+        somebody else."""
+        member = self._members.get(uid) or next((gone for gone in self._gone if gone.metadata.uid == uid), None)
         if member is None:
             self.slots.add()
             return None
         member.calls += 1
-        if member.calls > 1:
-            self.slots.add()  # it waits behind another call there: no further main thread is taken
+        if member.calls > 1 or uid not in self._members:
+            self.slots.add()  # it waits behind another call there, or for nobody: no main thread is taken
         return member
 
     def obituary_of(self, uid: UUID) -> Callable[[], Awaitable[str]] | None:
@@ -447,10 +464,10 @@ class Crew:
             member.ended_by_us = member.ended_by_us or _ASKED
             await self._ends.end(member, _ASKED)
 
-    async def kill(self, uid: UUID) -> None:
+    async def kill(self, uid: UUID, why: str = _ASKED) -> None:
         """Returns when the worker has ended."""
         if (member := self._members.get(uid)) is not None:
-            await self._ends.kill(member, _ASKED)
+            await self._ends.kill(member, why)
 
     async def stop(self, *, by: float | None = 0) -> None:
         """Calls under way end with `WorkerDied`, unless `by`, a time of the loop (None: for ever), gives them the time to be

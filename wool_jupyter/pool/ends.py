@@ -3,13 +3,14 @@
 import asyncio
 import os
 import signal
+import warnings
 from contextlib import closing, suppress
 
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import RpcError
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool.members import Member
-from wool_jupyter.settings import EXIT_REPORT_S, SIGNAL_S, TERMINATE_S
+from wool_jupyter.settings import EXIT_REPORT_S, SHUTDOWN_NOTICE_S, SIGNAL_S, TERMINATE_S
 
 
 class Ends:
@@ -52,8 +53,12 @@ class Ends:
     async def persuade(self, member: Member, by: float | None) -> None:
         """It is told to stop, and its routines are cancelled; then comes SIGTERM. Returns when it has ended, or at that time of the
         loop (None: never), or in a hurry."""
-        if self._hurried or (by is not None and by <= asyncio.get_running_loop().time()):
+        loop = asyncio.get_running_loop()
+        if self._hurried or (by is not None and by <= loop.time()):
             return
+        left = "" if by is None else f": it is killed in {by - loop.time() - SHUTDOWN_NOTICE_S:,.0f} s, or by Ctrl-C"
+        words = f"the pool waits for a routine on worker pid {member.child.pid}, which does not end{left}"
+        notice = loop.call_later(SHUTDOWN_NOTICE_S, warnings.warn, words, RuntimeWarning)
         with suppress(TimeoutError):
             async with asyncio.timeout_at(by) as patience:
                 self._patience.add(patience)
@@ -67,6 +72,7 @@ class Ends:
                         await self.signal(member, signal.SIGTERM)
                         await asyncio.wait({member.child.exited}, timeout=TERMINATE_S)
                 finally:
+                    notice.cancel()
                     self._patience.discard(patience)
 
     def hurry(self) -> None:

@@ -4,8 +4,10 @@ run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from uuid import UUID
 
 from wool_jupyter import host
@@ -15,6 +17,7 @@ from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import (
     CallFailed,
+    CallRejected,
     DiscoveryNamespaceNotFound,
     KeptOnWorker,
     NoWorkersAvailable,
@@ -22,11 +25,16 @@ from wool_jupyter.errors import (
     WorkerRefused,
 )
 from wool_jupyter.pool import events
+from wool_jupyter.pool.call_queue import CallQueue
 from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
 from wool_jupyter.pool.obituary import obituary
+from wool_jupyter.pool.slots import Slots
+from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
+
+_Body = bytes | Callable[[], bytes]
 
 
 class KernelPool:
@@ -40,6 +48,17 @@ class KernelPool:
         self._under_way: dict[events.About, UUID] = {}
         self._tasks = OwnedTasks("pool")
         self._stopped = False
+        self.calls = CallQueue(self)
+
+    @property
+    def main_threads(self) -> int:
+        """That calls may have side by side, once as many workers run."""
+        return self.crew.most
+
+    @property
+    def line(self) -> Slots:
+        """Of those that wait for one."""
+        return self.crew.slots
 
     @classmethod
     async def start(
@@ -84,30 +103,45 @@ class KernelPool:
         raise AssertionError  # for mypy: the stack swallows nothing
 
     async def run(
-        self, routine: str, body: bytes, *, only: UUID | None = None, about: events.About | None = None
+        self,
+        routine: str,
+        body: _Body,
+        *,
+        only: UUID | None = None,
+        about: events.About | None = None,
+        who: object = None,
     ) -> "PoolCall":
         """Waits for a free main thread, as long as workers are there or on their way, and returns once it is sent to a worker.
-        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone.
+        `StartFailed` when none can be started; `KeptOnWorker` when `only`, the worker that it needs, is gone. A function makes the
+        body when the turn has come; what it raises ends the call.
 
-        `about`: what is shown of it."""
-        about = about or events.About("call", routine, bytes_in=len(body))
+        `about`: what is shown of it; a function may still fill it in. `who`: as for `Slots.take`."""
+        about = about or events.About("call", routine, bytes_in=len(body) if isinstance(body, bytes) else 0)
+        made = body if isinstance(body, bytes) else functools.cache(body)
+        place = partial(self._shown, routine, made, only, about, who)
+        return PoolCall(self, place, *await place(), about)
+
+    async def _shown(
+        self, routine: str, body: _Body, only: UUID | None, about: events.About, who: object
+    ) -> tuple[Call, Member]:
         self._tell(events.Waits(about))
         try:
-            call = await self._placed(routine, body, only, about)
+            call, member = await self._placed(routine, body, only, who)
         except BaseException:
             self._tell(events.Over(about, None))
             raise
         self._under_way[about] = call.worker.uid
         self._tell(events.Placed(about, call.worker.uid))
-        return call
+        return call, member
 
-    async def _placed(self, routine: str, body: bytes, only: UUID | None, about: events.About) -> "PoolCall":
+    async def _placed(self, routine: str, body: _Body, only: UUID | None, who: object) -> tuple[Call, Member]:
         while True:
             if self._stopped:
                 raise NoWorkersAvailable("the pool was stopped")
-            await self.crew.slots.take()
+            await self.crew.slots.take(who)
             try:
-                call = await self._proxy.dispatch(routine, body, only=only, begun=True)
+                made = body if isinstance(body, bytes) else body()
+                call = await self._proxy.dispatch(routine, made, only=only, begun=True)
             except NoWorkersAvailable:
                 self.crew.slots.add()  # its worker has just left, or does not answer any more
                 if only is not None:
@@ -126,7 +160,7 @@ class KernelPool:
             if member is None:
                 call.close()
                 raise WorkerDied("The worker died when the call began")
-            return PoolCall(self, call, member, about)
+            return call, member
 
     async def _wind_down(self, call: Call, member: Member, about: events.About) -> None:
         """Of a call that nobody waits for any more: its worker is free when its body has ended, and not before."""
@@ -137,7 +171,7 @@ class KernelPool:
                     await call.step()
         except TimeoutError:
             await self.crew.kill(member.metadata.uid)
-        except (CallFailed, WorkerDied, WorkerRefused):
+        except (CallFailed, CallRejected, WorkerDied, WorkerRefused):
             pass  # it has ended, too
         finally:
             self._over(call, member, about)
@@ -167,6 +201,7 @@ class KernelPool:
     async def stop(self) -> None:
         """Calls under way end with `WorkerDied`. Idempotent."""
         self._stopped = True
+        await self.calls.stop()
         await self._tasks.close()
         with suppress(
             DiscoveryNamespaceNotFound
@@ -174,38 +209,86 @@ class KernelPool:
             await self._resources.aclose()
 
 
+_Place = Callable[[], Awaitable[tuple[Call, Member]]]
+
+
 class PoolCall:
     """A call that holds a slot; `close`, idempotent, gives it back, once a body that still runs has been interrupted. One `step`
     at a time."""
 
-    def __init__(self, pool: KernelPool, call: Call, member: Member, about: events.About) -> None:
+    def __init__(self, pool: KernelPool, place: _Place, call: Call, member: Member, about: events.About) -> None:
         self._pool = pool
+        self._place = place
         self._call = call
         self._member = member
         self._about = about
         self._closed = False
-        self.worker = call.worker
+        self._holds = True  # a slot
+        self._placing: asyncio.Task[object] | None = None  # a step that waits for another worker
+
+    @property
+    def worker(self) -> WorkerMetadata:
+        """Another one after a `step` in which the worker turned out to be gone before the body had begun."""
+        return self._call.worker
 
     @property
     def ended(self) -> bool:
         return self._call.ended
 
+    def recall(self) -> None:
+        self._call.recall()
+
+    async def interrupt(self) -> None:
+        """A SIGINT, if the call has not ended. Returns once it is sent."""
+        if not (self._closed or self._call.ended):
+            await self._pool.crew.interrupt(self.worker.uid)
+
+    async def kill(self, why: str) -> None:
+        """Ends its worker, if the call has not ended."""
+        if not (self._closed or self._call.ended):
+            await self._pool.crew.kill(self.worker.uid, why)
+
     async def step(self, answer: bytes | None = None) -> bytes | None:
         """As `Call.step`; a `WorkerDied` says how it ended. A worker that fails at a call by a fault of its own is ended: whatever
-        broke it (descriptors that ran out, a patched module) would meet the next call."""
-        try:
-            return await self._call.step(answer)
-        except CallFailed as error:
-            await self._pool.crew.kill(self.worker.uid)
-            raise CallFailed(f"{error}. It is replaced, and what lived on it is gone") from None
-        except WorkerDied:
-            await asyncio.wait({self._member.child.exited}, timeout=EXIT_REPORT_S)
-            how = obituary(self._member, crashed="; `%wool logs` shows where")
-            if not self._member.child.exited.done():  # its body may still run, and the next one would wait behind it
+        broke it (descriptors that ran out, a patched module) would meet the next call. A call whose worker died by itself before
+        it began there is placed again, as by `run`."""
+        while True:
+            try:
+                return await self._call.step(answer)
+            except CallFailed as error:
                 await self._pool.crew.kill(self.worker.uid)
-            raise WorkerDied(how) from None
+                raise CallFailed(f"{error}. It is replaced, and what lived on it is gone") from None
+            except WorkerDied:
+                how, may_have_run = await self._end_of_worker()
+            if may_have_run or self._closed:
+                raise WorkerDied(how)
+            await self._place_again()
+
+    async def _end_of_worker(self) -> tuple[str, bool]:
+        """In words, and whether the call may have run there, or was not to."""
+        member = self._member
+        await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
+        how, ended_by_us = obituary(member, crashed="; `%wool logs` shows where"), bool(member.ended_by_us)
+        if not member.child.exited.done():  # its body may still run, and the next one would wait behind it
+            await self._pool.crew.kill(self.worker.uid)
+        return how, ended_by_us or not member.child.exited.done() or member.ledger.has_begun(self._call.number)
+
+    async def _place_again(self) -> None:
+        self._give_back()
+        self._placing = asyncio.current_task()
+        try:
+            self._call, self._member = await self._place()
+            self._holds = True
+        finally:
+            self._placing = None
+
+    def _give_back(self) -> None:
+        if self._holds:
+            self._holds = False
+            self._pool.closed(self._call, self._member, self._about)
 
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._pool.closed(self._call, self._member, self._about)
+        self._closed = True
+        if self._placing is not None:
+            self._placing.cancel()
+        self._give_back()

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from wool_jupyter.nursery.client import Child
 from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.wire.ledger import Ledger
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,6 +23,7 @@ class Member:
     started: float
     oom_kills: int  # of the system, when it started
     crash_report: Path
+    ledger: Ledger
     last_used: float = 0.0  # loop's time of its last call; 0: it has run nothing
     calls: int = 0  # under way; the first has its slot
     care: "asyncio.Task[None] | None" = None  # since it failed a call, until it answers: no slot is given for it

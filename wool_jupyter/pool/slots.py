@@ -3,6 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
+
+
+class _Turn(NamedTuple):
+    comes: "asyncio.Future[None]"
+    who: object
 
 
 class Slots:
@@ -12,7 +18,7 @@ class Slots:
         """`wanted` is called when somebody has to wait."""
         self._wanted = wanted
         self._free = 0
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._line: deque[_Turn] = deque()
         self._closed: Exception | None = None
 
     @property
@@ -21,16 +27,25 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        return sum(not turn.done() for turn in self._line)
+        return sum(not turn.comes.done() for turn in self._line)
+
+    def waits_beside(self, who: object) -> bool:
+        """Whether anybody stands in the line but `who`."""
+        return any(turn.who is not who and not turn.comes.done() for turn in self._line)
+
+    def is_last(self, who: object) -> bool:
+        """Whether `who` is the last in the line."""
+        last = next((turn for turn in reversed(self._line) if not turn.comes.done()), None)
+        return last is not None and last.who is who
 
     def add(self) -> None:
         """A main thread is free: its worker joined, or its body ended."""
         self._free += 1
         while self._line and self._free > 0:
             turn = self._line.popleft()
-            if not turn.done():
+            if not turn.comes.done():
                 self._free -= 1
-                turn.set_result(None)
+                turn.comes.set_result(None)
 
     def remove(self) -> None:
         """A worker left while its main thread was free. Below zero, somebody holds a slot whose worker is gone, and will give
@@ -41,8 +56,8 @@ class Slots:
         """Nobody will come: everyone in the line gets the error."""
         while self._line:
             turn = self._line.popleft()
-            if not turn.done():
-                turn.set_exception(error)
+            if not turn.comes.done():
+                turn.comes.set_exception(error)
 
     def close(self, error: Exception) -> None:
         """Nobody will come any more: as `fail`, also for whoever asks later. The first error stays."""
@@ -53,15 +68,16 @@ class Slots:
     def closed(self) -> bool:
         return self._closed is not None
 
-    async def take(self) -> None:
-        """Cancelled while it waits, it leaves the line; a turn that came at the same moment goes to the next."""
+    async def take(self, who: object = None) -> None:
+        """`who` may stand in the line more than once. Cancelled while it waits, it leaves the line; a turn that came at the same
+        moment goes to the next."""
         if self._closed is not None:
             raise self._closed
         if self._free > 0 and not self._line:
             self._free -= 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line.append(turn)
+        self._line.append(_Turn(turn, who))
         self._wanted()
         try:
             await turn

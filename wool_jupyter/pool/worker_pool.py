@@ -24,14 +24,17 @@ from wool_jupyter.balance.protocol import LoadBalancerLike
 from wool_jupyter.discovery.filtering import afilter
 from wool_jupyter.discovery.local import BorrowedDiscovery
 from wool_jupyter.discovery.protocol import DiscoveryLike, DiscoveryPublisherLike, DiscoverySubscriberLike
-from wool_jupyter.dispatch import channels
+from wool_jupyter.dispatch import channels, checks, setups
 from wool_jupyter.dispatch.call import Call
-from wool_jupyter.dispatch.proxy import HasOneOf, WorkerProxy, checked_number
+from wool_jupyter.dispatch.proxy import HasOneOf, WorkerProxy
 from wool_jupyter.dispatch.routine import use
+from wool_jupyter.dispatch.setups import Backpressure
 from wool_jupyter.errors import NoWorkersAvailable
 from wool_jupyter.pool.crew import Crew
+from wool_jupyter.pool.echo import echoed
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.resolving import resolved
+from wool_jupyter.records import ChannelOptions
 from wool_jupyter.settings import POOL_SHUTDOWN_S, PoolSettings
 
 T = TypeVar("T")
@@ -40,7 +43,8 @@ _DEFAULTS = PoolSettings()
 
 
 class WorkerPool:
-    """`async with WorkerPool() as pool`: routines that are called inside run on its workers. Entered once, on one loop.
+    """`async with WorkerPool() as pool`: routines that are called inside run on its workers. Entered once, on one loop. What its
+    workers write to stdout and stderr comes out at this process's stderr.
 
     Leaving it cancels what runs on the workers that it started and ends them, within `shutdown_timeout` seconds (None: without a
     bound); those of others stay. A call that none of its workers takes, as they are dead or do not answer, waits up to
@@ -59,35 +63,46 @@ class WorkerPool:
         lazy: bool = True,
         shutdown_timeout: float | None = POOL_SHUTDOWN_S,
         start_timeout: float = _DEFAULTS.start_timeout_s,
+        backpressure: Backpressure | None = None,
+        options: ChannelOptions | None = None,
     ) -> None:
         """`spawn`: how many workers to start; 0 is one for each usable CPU, as is None without a discovery. `discovery`: a
         service, or for a pool that starts none a subscriber; itself, a context manager that gives it, or a function or awaitable
         that makes it. `lease`: how many workers of others it may hold. Workers that it starts have the `tags`, and the name
-        of their namespace; it asks only such as have one of the `tags`. The rest is as for a `WorkerProxy`.
+        of their namespace; it asks only such as have one of the `tags`. `backpressure`: a function, plain or async, that each of
+        these workers asks before it takes a call, with the number of calls that it has and the next one; true turns that one
+        away for now. `options`: how they want to be spoken to. The rest is as for a `WorkerProxy`.
         """
-        if spawn is not None and checked_number("spawn", spawn) < 0:
-            raise ValueError(f"spawn is a number of workers, not {spawn}")
-        if lease is not None and checked_number("lease", lease) < 1:
-            raise ValueError(f"lease is a number of workers, at least 1, not {lease}")
+        if spawn is not None:
+            spawn = checks.workers("spawn", spawn)
+        if lease is not None:
+            lease = checks.workers("lease", lease, least=1)
         if lease is not None and discovery is None:
             warnings.warn("lease has no effect without a discovery", stacklevel=2)
             lease = None
-        if shutdown_timeout is not None and shutdown_timeout <= 0:
-            raise ValueError(f"shutdown_timeout is a time in seconds, above 0, not {shutdown_timeout}")
         if spawn is None and discovery is None:
             spawn = 0
-        self._tags = frozenset(tags)
+        self._tags = checks.tags(tags)
         self._workers = None if spawn is None else spawn or host.usable_cpus()
         self._discovery = discovery
         self._lease = lease if lease is None or self._workers is None else lease + self._workers
-        self._options: dict[str, Any] = {
+        checks.balancer(loadbalancer)
+        self._proxy_options: dict[str, Any] = {
             "loadbalancer": loadbalancer,
-            "quorum": quorum,
-            "quorum_timeout": quorum_timeout,
-            "lazy": lazy,
+            "quorum": checks.quorum(quorum, self._lease, None),
+            "quorum_timeout": None if quorum_timeout is None else checks.seconds("quorum_timeout", quorum_timeout),
+            "lazy": checks.flag("lazy", value=lazy),
         }
-        self._shutdown_timeout_s = shutdown_timeout
-        self._start_timeout_s = start_timeout
+        self._shutdown_timeout_s = (
+            None if shutdown_timeout is None else checks.seconds("shutdown_timeout", shutdown_timeout)
+        )
+        self._start_timeout_s = checks.seconds("start_timeout", start_timeout)
+        if self._workers is None and not (backpressure is None and options is None):
+            raise ValueError("backpressure and options are for workers that the pool starts, and it starts none")
+        if not (backpressure is None or callable(backpressure)):
+            raise TypeError(f"backpressure is a function, not {backpressure!r}")
+        self._backpressure = backpressure
+        self._channel_options = setups.checked_options(options)
         self._resources: AsyncExitStack | None = None
         self._entered = False
 
@@ -101,16 +116,26 @@ class WorkerPool:
             resources.push_async_callback(channels.of_this_loop().settled)
             home = None if self._workers is None else await self._home(resources, self._workers)
             found = await self._found(resources, home)
-            self.proxy = WorkerProxy(discovery=found.subscriber, lease=self._lease, **self._options)
+            self.proxy = WorkerProxy(discovery=found.subscriber, lease=self._lease, **self._proxy_options)
             crew = None if home is None else await self._crew(resources, home, found)
             await self._enter(resources, self.proxy, "proxy")
             places = {}
             if home is not None and found.namespace is not None:
                 places["places"] = partial(self._call_directories, home)
             whom = self.proxy if crew is None else _Refilled(self.proxy, crew, self._start_timeout_s)
-            resources.enter_context(use(whom, **places))
+            self._in_use = partial(use, whom, **places)
+            resources.enter_context(self._in_use())
             self._resources = resources.pop_all()
         return self
+
+    def use(self) -> AbstractContextManager[None]:
+        """For a context that its entry does not reach, such as another cell of a notebook: routines that are called inside run on
+        its workers. RuntimeError unless it is entered."""
+        if self._resources is None:
+            raise RuntimeError(
+                "this WorkerPool is not entered" + (" any more: make another one" if self._entered else "")
+            )
+        return self._in_use()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -153,6 +178,7 @@ class WorkerPool:
     async def _home(self, resources: AsyncExitStack, workers: int) -> Home:
         home = await Home.enter(capacity=workers)
         resources.push_async_callback(home.leave)
+        await resources.enter_async_context(echoed(home.log))
         return home
 
     async def _found(self, resources: AsyncExitStack, home: Home | None) -> "_Found":
@@ -174,6 +200,7 @@ class WorkerPool:
         publisher: Any = found.publisher
         if hasattr(publisher, "__aenter__"):
             publisher = await self._enter(resources, publisher, "publisher")
+        setups.write(home.directory, setups.pack(self._channel_options, self._backpressure))
         crew = Crew(
             home,
             await home.nursery(os.environ),
@@ -184,6 +211,7 @@ class WorkerPool:
             environment=os.environ,
             version=version("wool_jupyter"),
             tags=self._tags if found.namespace is None else self._tags | {found.namespace},
+            options=self._channel_options,
         )
 
         async def stop() -> None:

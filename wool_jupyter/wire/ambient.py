@@ -41,6 +41,35 @@ def here() -> State:
     return state
 
 
+def of_calls() -> State:
+    """As `here`, without what concerns cells alone: calls side by side that drew the same random numbers would be of no use."""
+    state = here()
+    for name in _OF_CELLS:
+        state.pop(name, None)
+    return state
+
+
+def draw_other_numbers() -> None:
+    """From here on, than any other process."""
+    random.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+
+
+Cursory = tuple[Any, ...]
+
+
+def cursory() -> Cursory:
+    """Had in microseconds: two that are equal mean the same directory, environment and path, which change most often."""
+    try:
+        found = os.stat(".")  # noqa: PTH116
+        place: tuple[int, int] | None = (found.st_dev, found.st_ino)
+    except OSError:
+        place = None
+    # Not `dict(os.environ)`, which decodes each (3.11).
+    return place, getattr(os.environ, "_data", os.environ).copy(), list(sys.path)
+
+
 def differences(before: State, after: State) -> tuple[State, State]:
     """As `follow` wants them: what became of the aspects that differ, and what they were."""
     changed = {name: value for name, value in after.items() if before.get(name) != value}
@@ -87,6 +116,8 @@ def _as_it_was(aspect: _Aspect, before: bytes | None) -> Any:
         return aspect.read()  # it could not be pickled, so it has stayed here
     return None
 
+
+_OF_CELLS = ("random", "numpy.random", "shell", "figures")
 
 # Of the process, but made of classes, or used by the import of libraries.
 _LATE = frozenset({"warnings", "random", "locale"})

@@ -5,9 +5,8 @@ Packed on the thread that calls and unpacked in the context that runs it (`wire.
 
 import importlib
 import io
-import os
-import sys
 import types
+import weakref
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +15,19 @@ from uuid import uuid4
 
 import msgspec
 
-from wool_jupyter.errors import CannotShip, PayloadTooLarge, in_words
-from wool_jupyter.wire import buffers, culprits, frames, homes, pickling, rebuilding, shell_names, shipping, standins
+from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge, in_words
+from wool_jupyter.wire import (
+    buffers,
+    callers,
+    culprits,
+    frames,
+    homes,
+    pickling,
+    rebuilding,
+    shell_names,
+    shipping,
+    standins,
+)
 from wool_jupyter.wire.buffers import Parcel
 
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
@@ -31,7 +41,7 @@ class Request(msgspec.Struct, frozen=True):
     submodules: tuple[str, ...]
     places: tuple[str, ...]  # directories for large results, in order of preference; none: in the message
     proxy: bytes  # pickled: whom the routine asks in its turn
-    path: tuple[str, ...]  # where the caller finds its modules
+    path: tuple[str, ...] = ()  # where the caller finds its modules
 
 
 class Value(msgspec.Struct, frozen=True, tag="value"):
@@ -70,11 +80,72 @@ def pack_call(invocation: Invocation, *, places: tuple[str, ...], proxy: bytes) 
     """Writes large buffers into the first of `places` that has room. `CannotShip` names an argument that does not pickle;
     `PayloadTooLarge`, `NoRoom`."""
     shipment = _Shipment(invocation, in_band=not places)
-    parcel = _parcel(shipment.stream, shipment.buffers, places)
-    request = Request(
-        parcel, shipment.order, shipment.submodules(), places, proxy, tuple(map(os.path.abspath, sys.path))
-    )
+    request = _request(shipment, places, proxy=proxy, path=callers.path())
     return Packed(encode(request), shipment.described)
+
+
+def _request(
+    shipment: "_Shipment", places: tuple[str, ...], *, proxy: bytes = b"", path: tuple[str, ...] = ()
+) -> Request:
+    parcel = _parcel(shipment.stream, shipment.buffers, places)
+    return Request(parcel, shipment.order, shipment.submodules(), places, proxy, path)
+
+
+class PackedCall(NamedTuple):
+    """Of a blocking call. `file` is to be removed when no worker needs it any more, and may be ""."""
+
+    body: bytes
+    file: str
+    keep: object
+
+
+def pack_blocking(invocation: Invocation, *, places: tuple[str, ...]) -> PackedCall:
+    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`)."""
+    shipment = _Shipment(invocation, in_band=False)
+    request = _request(shipment, places)
+    return PackedCall(encode(request), request.parcel.file, shipment.described)
+
+
+class PackedFunction:
+    """A function that is called many times, as it is now: with what it needs of the notebook, and without arguments."""
+
+    def __init__(self, function: Callable[..., Any], *, places: tuple[str, ...]) -> None:
+        shipment = _Shipment(Invocation(function, (), {}), in_band=False)
+        request = _request(shipment, places)
+        self.body = encode(request)
+        self._known = shipment.known_classes
+        self._shipped = frozenset(shipment.order)
+        self._places = places
+        self.keep = shipment.described
+        if request.parcel.file:
+            weakref.finalize(self, Path(request.parcel.file).unlink, missing_ok=True)
+
+    def pack_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> PackedCall | None:
+        """None if they need more of the notebook than the function does, and have to go with it. `CannotShip`, `NoRoom`."""
+        file, out_of_band = io.BytesIO(), buffers.OutOfBand()
+        pickler = pickling.NotebookPickler(file, out_of_band, known_classes=self._known)
+        try:
+            pickler.dump((args, kwargs))
+        except Exception as error:
+            raise CannotShip(_culprit(_named(args, kwargs))) from error
+        if pickler.whole_namespace or (pickler.names | pickler.text) & rebuilding.main_globals().keys() - (
+            self._shipped | _NOT_SHIPPED
+        ):
+            return None
+        parcel = _parcel(file.getbuffer(), out_of_band.buffers, self._places)
+        return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()))
+
+
+def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"argument {n}": value for n, value in enumerate(args, 1)} | dict(kwargs)
+
+
+def _culprit(parts: Mapping[str, Any]) -> str:
+    for name, value in parts.items():
+        if not pickling.NotebookPickler(io.BytesIO()).pickles(value):
+            found = culprits.find(value, name)
+            return f"{found} can't be shipped to a worker: {found.advice}"
+    return "the arguments can't be shipped to a worker together"
 
 
 class _Shipment:
@@ -116,6 +187,7 @@ class _Shipment:
         self.order = tuple(done)
         self.stream, self.buffers = self._file.getbuffer(), out_of_band.buffers
         self.described = list(self._pickler.described.values())
+        self.known_classes = frozenset(self._pickler.described)
 
     def _wanted(self) -> set[str]:
         pickler = self._pickler
@@ -140,17 +212,9 @@ class _Shipment:
         try:
             self._pickler.dump(call)
         except Exception as error:
-            raise CannotShip(self._culprit()) from error
-
-    def _culprit(self) -> str:
-        function, args, kwargs = self._invocation
-        parts = {f"argument {n}": value for n, value in enumerate(args, 1)} | dict(kwargs)
-        parts[getattr(function, "__qualname__", "the function")] = function
-        for name, value in parts.items():
-            if not pickling.NotebookPickler(io.BytesIO()).pickles(value):
-                found = culprits.find(value, name)
-                return f"{found} can't be shipped to a worker: {found.advice}"
-        return "the arguments can't be shipped to a worker together"
+            function, args, kwargs = self._invocation
+            name = getattr(function, "__qualname__", "the function")
+            raise CannotShip(_culprit(_named(args, kwargs) | {name: function})) from error
 
     def _without(self, failed: "_NameFailed") -> None:
         if failed.name in self._pickler.names:
@@ -174,13 +238,11 @@ class _NameFailed(Exception):
 
 def unpack_call(request: Request) -> Invocation:
     """In a context with a home of its own. Raises whatever the user's objects raise."""
-    # Behind the worker's own: nothing is shadowed.
-    sys.path += [place for place in request.path if place not in sys.path]
+    callers.follow(request.path)
     for module in request.submodules:
         with suppress(ImportError):  # reached through a package perhaps; who needs it, says so
             importlib.import_module(module)
-    stream, views = buffers.unpack(request.parcel)
-    unpickler = homes.Unpickler(stream, views)
+    unpickler = homes.Unpickler(*buffers.unpack(request.parcel))
     home = rebuilding.main_globals()
     for name in request.order:
         value = unpickler.load()
@@ -189,6 +251,12 @@ def unpack_call(request: Request) -> Invocation:
         else:
             home[name] = value
     return Invocation(*call)
+
+
+def unpack_arguments(data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Where the function has been unpacked just now. Raises whatever the user's objects raise."""
+    arguments: tuple[tuple[Any, ...], dict[str, Any]] = homes.Unpickler(*buffers.unpack(_decode_parcel(data))).load()
+    return arguments
 
 
 # ---- and back, and to and fro
@@ -208,6 +276,8 @@ def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection
 
 
 def _parcel(stream: memoryview, out_of_band: list[memoryview], places: tuple[str, ...]) -> Parcel:
+    if not out_of_band and stream.nbytes < buffers.THRESHOLD_BYTES:
+        return Parcel(bytes(stream))  # most of them, without a name for a file
     if places:
         return buffers.pack(stream, out_of_band, places=places, name=uuid4().hex)
     if stream.nbytes > _IN_A_MESSAGE_BYTES:
@@ -256,3 +326,31 @@ def unpack_outcome(data: bytes) -> Any:
     if isinstance(outcome, Raised):
         raise shipping.load(outcome.error)
     return unpack_value(outcome.parcel)
+
+
+class Arrived:
+    """An outcome that nobody has asked for yet. Its file is gone already: what is mapped lives as long as this."""
+
+    def __init__(self, data: bytes) -> None:
+        outcome = decode_outcome(data)
+        self.raised = isinstance(outcome, Raised)
+        if isinstance(outcome, Raised):
+            self._error = outcome.error
+            return
+        self._stream, self._views = buffers.unpack(outcome.parcel)
+        if outcome.parcel.file:
+            Path(outcome.parcel.file).unlink(missing_ok=True)
+
+    def loaded(self) -> tuple[Any, BaseException | None]:
+        """Value and error. Once, on the thread of whoever asks: it runs a user's code. What can't be loaded is an error, too."""
+        if self.raised:
+            try:
+                return None, shipping.load(self._error)
+            except CannotLoad as error:
+                return None, error
+        try:
+            return homes.Unpickler(self._stream, self._views).load(), None
+        except Exception as error:  # noqa: BLE001 (a user's `__setstate__`)
+            failure = CannotLoad(f"the call has returned, and its result can't be loaded here: {in_words(error)}")
+            failure.__cause__ = error
+            return None, failure

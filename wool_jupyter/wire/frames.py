@@ -4,8 +4,8 @@ A call goes `Task → Ack | Nack | Refused`, then one command (`Next`, `Send`, `
 `Yielded(last)`, `Returned`, `Failed` or `TooLarge`. The body starts at the first command after the `Ack`: an attempt without an
 `Ack` may be repeated elsewhere. A call that will not be repeated sends `Task` and `Next` together.
 
-`Interrupt` and `Cancel` are taken at any time, also while a command is pending, and touch that call alone. They have no answer of
-their own: the pending command answers with what the body made of them.
+`Interrupt`, `Recall` and `Cancel` are taken at any time, also while a command is pending, and touch that call alone. They have no
+answer of their own: the pending command answers with what the body made of them.
 
 A message is an array of frames: all that its sender had to say at that moment, in order.
 """
@@ -16,7 +16,8 @@ import msgspec
 
 # Large data leaves a message as files (`wire.buffers`): what stays is far below. A message above is somebody's mistake.
 MESSAGE_MAX_BYTES = 16 << 20
-FRAME_MAX_BYTES = MESSAGE_MAX_BYTES - 5  # beside an array's longest head
+HEAD_MAX_BYTES = 5  # of an array
+FRAME_MAX_BYTES = MESSAGE_MAX_BYTES - HEAD_MAX_BYTES
 
 DecodeError = msgspec.DecodeError
 
@@ -54,6 +55,10 @@ class Close(_Frame, frozen=True, tag=6):
 
 class Interrupt(_Frame, frozen=True, tag=7):
     """A `KeyboardInterrupt` in the body; without effect on one that does not run."""
+
+
+class Recall(_Frame, frozen=True, tag=10):
+    """What the body has been given and has not begun, it shall give back; taken at any time, as `Interrupt`."""
 
 
 class Stop(_Frame, frozen=True, tag=8):
@@ -114,7 +119,7 @@ class IdleFor(_Frame, frozen=True, tag=19):
 
 
 Command = Next | Send | Throw | Close
-Request = Task | Command | Cancel | Interrupt | Stop | Idle
+Request = Task | Command | Cancel | Interrupt | Recall | Stop | Idle
 Response = Ack | Nack | Refused | Yielded | Returned | Failed | TooLarge | Stopped | IdleFor
 
 encode = msgspec.msgpack.Encoder().encode

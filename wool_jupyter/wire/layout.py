@@ -1,8 +1,10 @@
 """What lies where in a pool's directory.
 
 token          32 random bytes, as hex: what a call shows
+setup          what its workers are to know before they serve (`dispatch.setups`)
 log            what the nursery and the workers write outside of cells
 crash-<uid>    faulthandler's report of a worker
+begun-<uid>    the number of the call that a worker has begun last (`wire.ledger`)
 s/<uid>        a worker's socket
 calls/<n>/     one call's: its text, and buffers that are too large for a message
 """
@@ -14,6 +16,10 @@ FOLDERS = ("s", "calls")
 
 def token(pool: Path) -> Path:
     return pool / "token"
+
+
+def setup(pool: Path) -> Path:
+    return pool / "setup"
 
 
 def log(pool: Path) -> Path:
@@ -31,6 +37,10 @@ def pool_of(socket: Path) -> Path:
 
 def crash_report(pool: Path, uid: str) -> Path:
     return pool / f"crash-{uid[:8]}"
+
+
+def ledger(pool: Path, uid: str) -> Path:
+    return pool / f"begun-{uid[:8]}"
 
 
 def crash_reports(pool: Path) -> list[Path]:

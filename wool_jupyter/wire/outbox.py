@@ -10,8 +10,10 @@ from wool_jupyter.wire import frames
 class Outbox:
     """Lives on one loop, with one task that takes; it waits so many turns of the loop for what may join the first frame."""
 
-    def __init__(self, *, turns: int = 0) -> None:
+    def __init__(self, *, turns: int = 0, message_max_bytes: int = frames.MESSAGE_MAX_BYTES) -> None:
         self._turns = turns
+        self._message_max_bytes = message_max_bytes
+        self._frame_max_bytes = message_max_bytes - frames.HEAD_MAX_BYTES
         self._waiting: deque[bytes] = deque()
         self._filled = asyncio.Event()
         self._closed = False
@@ -19,9 +21,9 @@ class Outbox:
     def put(self, frame: frames.Request | frames.Response) -> None:
         """`MessageTooLarge`, and it will not be sent. After `close` nothing is."""
         data = frames.encode(frame)
-        if len(data) > frames.FRAME_MAX_BYTES:
+        if len(data) > self._frame_max_bytes:
             raise MessageTooLarge(
-                f"a message of {len(data) / 2**20:,.1f} MiB is larger than {frames.MESSAGE_MAX_BYTES >> 20} MiB, "
+                f"a message of {len(data) / 2**20:,.1f} MiB is larger than {self._message_max_bytes / 2**20:g} MiB, "
                 "and was not sent: large data travels in variables"
             )
         self._waiting.append(data)
@@ -39,7 +41,7 @@ class Outbox:
             await asyncio.sleep(0)
         if self._closed:
             return None
-        batch, room = [self._waiting.popleft()], frames.FRAME_MAX_BYTES
+        batch, room = [self._waiting.popleft()], self._frame_max_bytes
         room -= len(batch[0])
         while self._waiting and len(self._waiting[0]) <= room:
             batch.append(self._waiting.popleft())

@@ -4,7 +4,7 @@ import functools
 import os
 import signal
 
-from wool_jupyter.wire import frames
+from wool_jupyter.records import ChannelOptions
 
 _FORK_SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
 
@@ -27,25 +27,70 @@ else:
 
 signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
 
-__all__ = ["METHOD", "OPTIONS", "PROTOCOL", "PROTOCOL_KEY", "SERVICE", "VERSION_KEY", "grpc", "package_version"]
+__all__ = [
+    "METHOD",
+    "PROTOCOL",
+    "PROTOCOL_KEY",
+    "SERVICE",
+    "VERSION_KEY",
+    "client_options",
+    "compression",
+    "grpc",
+    "package_version",
+    "server_options",
+]
 
 SERVICE = "wool.Worker"
 METHOD = "session"
 
-PROTOCOL = "2"  # changes with what frames, cells and their pickles mean: two ends of different ones do not talk
+PROTOCOL = "3"  # changes with what frames, cells and their pickles mean: two ends of different ones do not talk
 PROTOCOL_KEY, VERSION_KEY = "wool-protocol", "wool-version"  # of a call's metadata
 
 # Whoever sends checks the size itself (wire.outbox): gRPC's answer would end the stream, and with it its other calls.
-OPTIONS = [
-    ("grpc.max_receive_message_length", frames.MESSAGE_MAX_BYTES),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.so_reuseport", 0),
-]
+_BOTH = [("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)]
+
+_COMPRESSION = {
+    "none": grpc.Compression.NoCompression,
+    "deflate": grpc.Compression.Deflate,
+    "gzip": grpc.Compression.Gzip,
+}
+
+
+def compression(options: ChannelOptions) -> grpc.Compression:
+    return _COMPRESSION[options.compression]
+
+
+def client_options(options: ChannelOptions) -> list[tuple[str, int]]:
+    """Of a channel to a worker that advertises these."""
+    given = [*_BOTH, ("grpc.max_receive_message_length", options.max_send_bytes)]
+    if options.keepalive_time_s is not None:
+        given += [
+            ("grpc.keepalive_time_ms", _ms(options.keepalive_time_s)),
+            # The time that counts (1.85); the one that is named for it is that of a ping which finds no way out.
+            ("grpc.http2.ping_timeout_ms", _ms(options.keepalive_timeout_s)),
+            ("grpc.keepalive_timeout_ms", _ms(options.keepalive_timeout_s)),
+            ("grpc.http2.max_pings_without_data", 0),  # no end to them
+        ]
+    return given
+
+
+def server_options(options: ChannelOptions) -> list[tuple[str, int]]:
+    """Of the worker itself. Its clients ping as often as it has asked for: it must not take that for an attack."""
+    given = [*_BOTH, ("grpc.max_receive_message_length", options.max_receive_bytes)]
+    if options.keepalive_time_s is not None:
+        given += [
+            ("grpc.http2.min_recv_ping_interval_without_data_ms", _ms(options.keepalive_time_s) // 2),
+            ("grpc.http2.max_ping_strikes", 0),
+        ]
+    return given
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
 
 
 @functools.cache
 def package_version() -> str:
-    """For people: what must agree is `PROTOCOL`."""
     from importlib.metadata import version  # 10 ms that a worker saves
 
     return version("wool_jupyter")

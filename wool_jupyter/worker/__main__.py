@@ -13,15 +13,23 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from wool_jupyter import host
+from wool_jupyter.balance.protocol import Task
+from wool_jupyter.dispatch import setups
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
+from wool_jupyter.wire.ledger import Ledger
+from wool_jupyter.worker import identity
+from wool_jupyter.worker.admission import Admission
+from wool_jupyter.worker.batch_routine import batch_routine
 from wool_jupyter.worker.call_routine import call_routine
+from wool_jupyter.worker.cell.call_runner import CallRunner
 from wool_jupyter.worker.cell.routine import cell_routine
 from wool_jupyter.worker.cell.runner import CellRunner
 from wool_jupyter.worker.lanes import MainLane
@@ -35,8 +43,21 @@ _READY_FD = 3
 async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, directory: str, uid: str) -> None:
     """Until a client stops the worker, or the nursery ends this process."""
     runner.gate.watch(asyncio.get_running_loop())
-    handlers = {"cell": cell_routine(lane, runner), "call": call_routine(routines)}
-    service = WorkerService(handlers, token=read_token(directory))
+    handlers = {
+        "cell": cell_routine(lane, runner),
+        "batch": batch_routine(lane, CallRunner(runner, uid)),
+        "call": call_routine(routines),
+    }
+    handlers["lent"] = handlers["batch"]
+    setup = setups.read(Path(directory))
+    ledger = Ledger.open(layout.ledger(Path(directory), uid))
+    service = WorkerService(
+        handlers,
+        token=read_token(directory),
+        admission=Admission(_asks(lane, await routines.hook(setup))),
+        begins=ledger.begins,
+        options=setup.options,
+    )
     address = f"unix:{layout.socket(Path(directory), uid)}"
     await service.start(address)
     report = {"address": address, "pid": os.getpid()}
@@ -44,6 +65,20 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
         ready.write(json.dumps(report) + "\n")
     await service.stopped()
     await service.close()
+
+
+_Ask = Callable[[int, Task], Awaitable[bool]]
+
+
+def _asks(lane: MainLane, ask: _Ask | None) -> _Ask:
+    """Who waits for a main thread must not keep another one busy that waits, too: a call that is lent finds an idle one or none."""
+
+    async def enough(active: int, task: Task) -> bool:
+        if task.routine == "lent" and lane.is_busy:
+            return True
+        return ask is not None and await ask(active, task)
+
+    return enough
 
 
 class _SideThread(threading.Thread):
@@ -69,6 +104,7 @@ class _SideThread(threading.Thread):
 
 def main(uid: str, directory: str, nursery_pid: str) -> None:
     host.die_with_parent(int(nursery_pid))
+    identity.become(identity.Identity(UUID(uid), directory))
     os.set_inheritable(_READY_FD, False)
     # gRPC's threads and the side threads inherit a mask without SIGINT, which so reaches the main thread alone.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -8,9 +8,6 @@ from typing import NamedTuple
 from wool_jupyter.balance.protocol import Task
 from wool_jupyter.errors import in_words
 
-# Gets the number of calls under way and the next one; True turns that one away, for now. Runs on the loop of the routines.
-Backpressure = Callable[[int, Task], bool | Awaitable[bool]]
-
 
 class Refusal(NamedTuple):
     reason: str
@@ -26,7 +23,7 @@ class Admission:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`ask`: a `Backpressure` hook, brought to its loop."""
+        """`ask`: a `dispatch.setups.Backpressure`, brought to its loop."""
         self._ask = ask
         self._clock = clock
         self._active = 0

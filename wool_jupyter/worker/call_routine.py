@@ -14,12 +14,14 @@ from typing import Any
 
 from wool_jupyter.dispatch import channels, routine
 from wool_jupyter.dispatch.carried import CarriedProxies
-from wool_jupyter.errors import in_words
+from wool_jupyter.errors import WorkerDied, in_words
 from wool_jupyter.wire import calls, classes, frames, homes, shipping
 from wool_jupyter.worker.routine_lane import RoutineLane
 from wool_jupyter.worker.session import Body, Flaw
 
 Answer = tuple[bytes, bool] | None
+_STOPPED = "The worker was stopped before the routine had ended, as its pool ended"
+
 _Target = Coroutine[Any, Any, Any] | AsyncGenerator[Any, Any]
 
 
@@ -65,6 +67,9 @@ class CallBody:
     def interrupt(self) -> None:
         self._lane.post(self._running.interrupt)
 
+    def stopping(self) -> None:
+        self._lane.post(self._running.stopping)
+
     async def close(self) -> None:
         ended: Future[Answer] = Future()
         self._lane.post(self._running.close, ended)
@@ -87,8 +92,10 @@ class Running:
         self._next: asyncio.Future[tuple[frames.Command, Future[Answer]]] | None = None
         self._inside = False  # the task waits in the body, and not for a command
         self._early = False  # cancelled before the body went on
+        self._cancelled = False  # in this step
         self._stepping = False
         self._interrupted = False
+        self._stopped = False
 
     # What follows up to `_serve` runs between steps of the task.
 
@@ -115,7 +122,7 @@ class Running:
         self._known = classes.known_ids()
 
     def step(self, command: frames.Command, answer: "Future[Answer]") -> None:
-        self._stepping = True
+        self._stepping, self._cancelled = True, False
         if self._task is None:
             self._next = asyncio.get_running_loop().create_future()
             self._task = self._lane.tasks.start(
@@ -125,6 +132,7 @@ class Running:
             self._next.set_result((command, answer))
 
     def cancel(self) -> None:
+        self._cancelled = True
         if self._inside and self._task is not None:
             self._task.cancel()
         elif self._stepping:
@@ -135,6 +143,11 @@ class Running:
         if self._stepping:
             self._interrupted = True
             self.cancel()
+
+    def stopping(self) -> None:
+        """A caller who has cancelled it already hears of that."""
+        if not self._cancelled:
+            self._stopped = True
 
     def close(self, ended: "Future[Answer]") -> None:
         if self._task is None:
@@ -179,7 +192,7 @@ class Running:
                 return None
             return calls.pack_raised(end), True
         except BaseException as error:  # noqa: BLE001
-            return calls.pack_raised(self._as_interrupt(error)), True
+            return calls.pack_raised(self._as_it_came(error)), True
         finally:
             self._settle_down()
         if isinstance(command, frames.Close):
@@ -222,10 +235,13 @@ class Running:
         while task is not None and task.cancelling():
             task.uncancel()
 
-    def _as_interrupt(self, error: BaseException) -> BaseException:
-        if not (self._interrupted and isinstance(error, asyncio.CancelledError)):
+    def _as_it_came(self, error: BaseException) -> BaseException:
+        """A cancellation that nobody who waits has asked for would end their tasks without a word."""
+        if not isinstance(error, asyncio.CancelledError):
             return error
-        return KeyboardInterrupt().with_traceback(error.__traceback__)
+        if self._interrupted:
+            return KeyboardInterrupt().with_traceback(error.__traceback__)
+        return WorkerDied(_STOPPED) if self._stopped else error
 
 
 def _name_of(target: _Target | None) -> str:

@@ -61,11 +61,22 @@ class MainLane:
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
         self._thread: int | None = None
+        self._under_way = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """A body runs, or waits."""
+        return self._under_way > 0
 
     def submit(self, body: Callable[..., T], *args: Any) -> Job[T]:
         job: Job[T] = Job(partial(body, *args))
+        self._under_way += 1
+        job.done.add_done_callback(self._over)
         self._jobs.put(job)
         return job
+
+    def _over(self, _done: "asyncio.Future[Any]") -> None:
+        self._under_way -= 1
 
     async def call(self, body: Callable[..., T], *args: Any) -> T:
         """Cancelling the caller does not stop a body that has begun."""

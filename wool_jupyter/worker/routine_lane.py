@@ -5,6 +5,8 @@ A routine may do to its loop what it likes, short of never returning: the loop t
 
 import asyncio
 import contextlib
+import contextvars
+import functools
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
@@ -12,7 +14,8 @@ from typing import Any, TypeVar
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.balance.protocol import Task
-from wool_jupyter.worker.admission import Backpressure
+from wool_jupyter.dispatch import setups
+from wool_jupyter.dispatch.setups import Backpressure
 from wool_jupyter.worker.pinned_loop import PinnedLoop
 
 T = TypeVar("T")
@@ -73,6 +76,14 @@ class RoutineLane:
         outcome: Future[T] = Future()
         self._loop.call_soon_threadsafe(_settle, outcome, function)
         return await asyncio.wrap_future(outcome)
+
+    async def hook(self, setup: setups.Setup) -> Callable[[int, Task], Coroutine[Any, Any, bool]] | None:
+        """The pool's backpressure hook, loaded here, to be awaited on another thread's loop; None if it has none. Raises what the
+        user's objects raise."""
+        if not setup.backpressure:
+            return None
+        load = functools.partial(contextvars.Context().run, setups.unpack_hook, setup)
+        return functools.partial(self.ask_hook, await self.ask(load))
 
     async def ask_hook(self, hook: Backpressure, active: int, task: Task) -> bool:
         """Of either kind. What it raises is an Exception."""

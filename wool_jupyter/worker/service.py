@@ -4,26 +4,29 @@ import asyncio
 import contextlib
 import hmac
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
-from wool_jupyter.wire import frames
+from wool_jupyter.records import ChannelOptions
+from wool_jupyter.wire import frames, versions
 from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.outbox import Outbox
 from wool_jupyter.wire.transport import (
     METHOD,
-    OPTIONS,
     PROTOCOL,
     PROTOCOL_KEY,
     SERVICE,
     VERSION_KEY,
+    compression,
     grpc,
     package_version,
+    server_options,
 )
 from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.session import Routine, Session
 
+_DEFAULTS = ChannelOptions()
 _LAST_WORDS_S = 0.5  # for what was said last to reach a client that keeps its stream
 
 
@@ -35,14 +38,25 @@ class _Refusal(NamedTuple):
 class WorkerService:
     """Serves on a Unix socket until `close`. A stream is a session; its end means that the client is gone."""
 
-    def __init__(self, routines: Mapping[str, Routine], *, token: str, admission: Admission | None = None) -> None:
+    def __init__(
+        self,
+        routines: Mapping[str, Routine],
+        *,
+        token: str,
+        admission: Admission | None = None,
+        begins: Callable[[int], object] = lambda _: None,
+        options: ChannelOptions = _DEFAULTS,
+    ) -> None:
+        """`begins`: as for a `Session`. `options`: those that the worker's record advertises."""
+        self._options = options
         self._routines = routines
+        self._begins = begins
         self._token = token
         self._admission = admission or Admission()
         self._sessions: set[Session] = set()
         self._tasks = OwnedTasks("service")
         self._stopped = asyncio.Event()
-        self._server = grpc.aio.server(options=OPTIONS)
+        self._server = grpc.aio.server(options=server_options(options), compression=compression(options))
         handler = grpc.stream_stream_rpc_method_handler(self._session)  # bytes both ways
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
 
@@ -90,8 +104,8 @@ class WorkerService:
         # Lets the client in, which sends nothing before. It tells from the metadata that this is no refusal.
         await context.send_initial_metadata(((PROTOCOL_KEY, PROTOCOL),))
         # A step that has its value at once takes two turns of the loop: its Ack waits for it.
-        out, tasks = Outbox(turns=2), OwnedTasks("stream")
-        session = Session(self._routines, out.put, admission=self._admission, control=self)
+        out, tasks = Outbox(turns=2, message_max_bytes=self._options.max_send_bytes), OwnedTasks("stream")
+        session = Session(self._routines, out.put, admission=self._admission, control=self, begins=self._begins)
         self._sessions.add(session)
         writer = tasks.start(_write(out, context), "writer")
         try:
@@ -112,12 +126,12 @@ class WorkerService:
         """The token first: a stranger is told nothing."""
         if not hmac.compare_digest(str(metadata.get(TOKEN_KEY, "")).encode(), self._token.encode()):
             return _Refusal(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
-        protocol = metadata.get(PROTOCOL_KEY)
-        if protocol == PROTOCOL:
+        protocol, version = metadata.get(PROTOCOL_KEY), metadata.get(VERSION_KEY)
+        if protocol == PROTOCOL and versions.suits(package_version(), str(version)):
             return None
         words = (
             f"the worker speaks protocol {PROTOCOL} (wool_jupyter {package_version()}), the client {protocol} "
-            f"(wool_jupyter {metadata.get(VERSION_KEY)}): start both with the same version"
+            f"(wool_jupyter {version}): start both with the same version"
         )
         return _Refusal(grpc.StatusCode.FAILED_PRECONDITION, words)
 

@@ -4,7 +4,7 @@ import asyncio
 import enum
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.errors import CallFailed, MessageTooLarge, in_words
@@ -35,8 +35,21 @@ class Body(Protocol):
         """Interrupts the body if it runs."""
         ...
 
+    def stopping(self) -> None:
+        """The cancellation that follows is the worker's own, which stops, and not the client's."""
+        ...
+
     async def close(self) -> None:
         """Ends a body that waits, has not begun, or is over; returns when nothing of it runs any more."""
+        ...
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A body that is made of parts."""
+
+    def recall(self) -> None:
+        """Gives back those that have not begun."""
         ...
 
 
@@ -72,6 +85,9 @@ class _Stepped:
     def interrupt(self) -> None:
         if self._pending is not None:
             self._pending.cancel()
+
+    def stopping(self) -> None:
+        pass
 
     async def close(self) -> None:
         await self._steps.aclose()
@@ -115,11 +131,14 @@ class Session:
         *,
         admission: Admission | None = None,
         control: Control | None = None,
+        begins: Callable[[int], object] = lambda _: None,
     ) -> None:
+        """`begins` hears the number of each call that came with its first step, before its body starts."""
         self._routines = routines
         self._send = send
         self._admission = admission or Admission()
         self._control = control
+        self._begins = begins
         self._calls: dict[int, _Call] = {}
         self._tasks = OwnedTasks("session")
         self._ends = OwnedTasks("session")  # never cancelled: what they release is released once
@@ -171,6 +190,8 @@ class Session:
             self._end(number, call)
             return
         call.state = _State.WAITING
+        if any(isinstance(frame, frames.Next) for frame in call.held):
+            self._begins(number)
         for frame in call.held:
             self.receive(frame)
 
@@ -184,18 +205,19 @@ class Session:
                 self._cancel(number, call)
             case _, frames.Interrupt():
                 call.body.interrupt()
+            case _, frames.Recall():
+                if isinstance(call.body, Divisible):
+                    call.body.recall()
             case _State.WAITING, frames.Next() | frames.Send() | frames.Throw() | frames.Close():
                 call.state = _State.STEPPING
                 call.last = isinstance(frame, frames.Close)
                 call.task = self._tasks.start(self._step(call, frame), f"call {frame.call}", awaited=True)
                 call.task.add_done_callback(partial(self._answer, frame.call, call))
 
-    def _cancel(self, number: int, call: _Call) -> None:
+    def _cancel(self, number: int, call: _Call, *, why: str = "it was cancelled between two steps") -> None:
         if call.state is _State.WAITING:
             self._end(number, call)
-            self._tell(
-                frames.Failed(number, "it was cancelled between two steps")
-            )  # `Returned` would be a whole stream's end
+            self._tell(frames.Failed(number, why))  # `Returned` would be a whole stream's end
         elif call.task is not None:
             call.task.cancel()  # the pending command answers
 
@@ -244,9 +266,10 @@ class Session:
             self._tell(frames.Stopped(stop.call))
 
     def cancel(self) -> None:
-        """All calls, as the client would."""
+        """All calls: the worker stops."""
         for number, call in list(self._calls.items()):
-            self._cancel(number, call)
+            call.body.stopping()
+            self._cancel(number, call, why="it was stopped between two steps, as its pool ended")
 
     async def close(self) -> None:
         self._closed = True

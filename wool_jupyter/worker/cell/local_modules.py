@@ -42,6 +42,7 @@ class LocalModules:
         self._began_ns = 0
 
     def cell_begins(self) -> None:
+        self.cell_ended()  # calls may have run since the last one
         self._began_ns = time.time_ns()
         edited = {name for name, source in self._sources.items() if name in sys.modules and not source.is_current()}
         if not edited:

@@ -67,6 +67,9 @@ class _CellBody:
         if self._job is not None:
             self._lane.interrupt(self._job)
 
+    def stopping(self) -> None:
+        pass
+
     async def close(self) -> None:
         self.interrupt()
         if self._job is not None:

@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from IPython.core.error import StdinNotImplementedError
+
 from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, in_words
 from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickling, standins
@@ -25,32 +27,52 @@ class CellRunner:
 
     def __init__(self) -> None:
         self.gate = Gate(self._interrupted)
-        self._capture = Capture()
+        self.capture = Capture()
         self._shell: ZMQInteractiveShell = make_shell(self.gate, show=self._show, clear=self._clear, ask=self._ask)
         self._modules = LocalModules()
         self._answers: queue.SimpleQueue[cells.Answer] = queue.SimpleQueue()
         self._places: tuple[str, ...] = ()
-        self._ambient: ambient.State | None = None  # as it was after the last cell, and when the body of this one began
+        self._is_cell = False  # that has the main thread
+        # As it was after the last cell, and when the body of this one began; None once a call has run.
+        self._ambient: ambient.State | None = None
+        self._surrounds: tuple[ambient.State, ambient.Cursory] | None = None  # the last call
 
     def install(self) -> None:
         """Take over the process's streams and SIGINT."""
-        self._capture.install()
+        self.capture.install()
         self.gate.install()
         self._shell.builtin_trap.activate()
 
     def answer(self, answer: cells.Answer) -> None:
         self._answers.put(answer)
 
+    def surround_calls(self, wanted: ambient.State) -> None:
+        """The process becomes as `wanted`, for what runs between two cells: the next one undoes what that changes, and tells the
+        kernel nothing of it."""
+        if self._ambient is None and self._surrounds == (wanted, ambient.cursory()):
+            return
+        before, self._ambient = self._ambient, None
+        ambient.follow(wanted, ambient.here() if before is None else before)
+        if before is not None or self._surrounds is None:
+            ambient.draw_other_numbers()  # two workers may have the kernel's
+        self._surrounds = wanted, ambient.cursory()
+
+    def show_figures(self) -> None:
+        """Those that were left open."""
+        self.gate.region(self._shell.events.trigger, "post_execute")
+
     def run(self, request: cells.CellRequest, emit: Callable[[bytes], object]) -> bytes:
         """Emits events on the way; the last one, an `Outcome` or a `Refused`, is returned."""
         spool = Spool(request.directory, emit)
         self._places = request.places
-        self._capture.begin(spool)
+        self._is_cell = True
+        self.capture.begin(spool)
         self.gate.open()
         try:
             last = contextvars.Context().run(self._run, request, spool)
         finally:
             self.gate.close()
+            self._is_cell = False
             self._shell.forget()
             spool.end()
         return cells.encode(last)
@@ -128,28 +150,41 @@ class CellRunner:
             bundle=bundle,
         )
 
+    def begin_calls(self, places: tuple[str, ...]) -> None:
+        """They have the main thread, one after the other."""
+        self._places = places
+        self._modules.cell_begins()
+
+    def begin_call(self, spool: Spool) -> None:
+        """What it shows goes there, whatever the one before has put in the way."""
+        self.capture.begin(spool)
+        self._shell.asks()
+        self.gate.open()
+
     # What the shell shows, from whichever thread: it belongs to that thread's cell.
 
     def _show(self, data: Any, metadata: Any, transient: Any = None, update: bool = False) -> None:
         content = {"data": data, "metadata": metadata, "transient": transient or {}, "update": update}
-        if (spool := self._capture.owner()) is not None:
+        if (spool := self.capture.owner()) is not None:
             event = cells.Display(self._lengths(spool), self._pack(content, spool), spool.body_ended)
             spool.emit(cells.encode(event))
 
     def _clear(self, wait: bool) -> None:
-        if (spool := self._capture.owner()) is not None:
+        if (spool := self.capture.owner()) is not None:
             spool.emit(cells.encode(cells.Clear(self._lengths(spool), wait)))
 
     def _interrupted(self, delivered: bool) -> None:
         """In a signal handler: nothing is flushed, for a flush may be what it interrupts."""
-        if (spool := self._capture.running) is not None:
+        if (spool := self.capture.running) is not None:
             spool.emit(cells.encode(cells.Interrupted(spool.lengths(), delivered)))
 
     def _ask(self, prompt: str, password: bool) -> str:
         __tracebackhide__ = True
+        if not self._is_cell:
+            raise StdinNotImplementedError("a call can't ask for input: no cell waits with it")
         while not self._answers.empty():  # to a question that was interrupted
             self._answers.get()
-        if (spool := self._capture.running) is not None:
+        if (spool := self.capture.running) is not None:
             spool.emit(cells.encode(cells.Ask(self._lengths(spool), prompt, password)))
         answer = self._answers.get()
         if answer.value is None:
@@ -162,7 +197,7 @@ class CellRunner:
         return buffers.pack(file.getvalue(), out_of_band.buffers, places=self._places, name=spool.next_name())
 
     def _lengths(self, spool: Spool) -> tuple[int, int]:
-        self._capture.flush()
+        self.capture.flush()
         return spool.lengths()
 
 

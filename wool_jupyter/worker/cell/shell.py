@@ -168,6 +168,10 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
         self.execution_count = request.number
         self.compile.flags = request.compiler_flags
         self.compile.request = request
+        self.asks()
+
+    def asks(self) -> None:
+        """Also where a body has put something else in its place."""
         builtins.input, getpass.getpass = self.raw_input, self.getpass
 
     def run(self, body_ended: Callable[[], object]) -> CellEnd:

@@ -54,6 +54,13 @@ class Spool:
     def descriptor(self, stream: int) -> int:
         return self._fds[stream]
 
+    def is_at(self, stream: int) -> bool:
+        """The process's descriptor leads here, and nobody has led it elsewhere."""
+        try:
+            return os.path.samestat(os.fstat(stream + 1), os.fstat(self._fds[stream]))
+        except OSError:
+            return False
+
     def write(self, stream: int, text: str) -> None:
         data = memoryview(text.encode(errors="backslashreplace"))
         with self.lock:
@@ -136,6 +143,8 @@ class Capture:
 
     def begin(self, spool: Spool) -> None:
         """Text of the cell before that is still in C's or Python's buffers goes to that cell."""
+        if spool is self.running and all(spool.is_at(stream) for stream in (OUT, ERR)):
+            return  # further calls of one submitter: what came before was flushed
         self.flush()
         for stream in (OUT, ERR):
             os.dup2(spool.descriptor(stream), stream + 1)

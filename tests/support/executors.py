@@ -1,0 +1,129 @@
+"""An executor on a pool of real workers, as code in a notebook has it, without a notebook."""
+
+import itertools
+import os
+import tempfile
+import threading
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.support.pools import lives, names_in, pool_processes
+from tests.support.waiting import wait_until
+from wool_jupyter.discovery.root import kernel_namespace
+from wool_jupyter.discovery.subscription import subscriber_pool
+from wool_jupyter.dispatch import channels
+from wool_jupyter.notebook.bridge import Bridge
+from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.pool.executor import Executor, Line
+from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.kernel_pool import KernelPool
+from wool_jupyter.settings import PoolSettings
+from wool_jupyter.wire import ambient, batches
+
+
+class Submitter:
+    """Keeps what its calls print, by worker."""
+
+    def __init__(self, places):
+        self.places, self.directory = places, places[0]
+        self.text = {}
+        self.unfinished = 0
+        self._lock = threading.Lock()
+        self._readers = {}
+        self._state = None
+
+    def ambient(self):
+        seen = ambient.cursory()
+        if self._state is None or self._state[0] != seen:
+            self._state = seen, ambient.of_calls()
+        return self._state[1]
+
+    def submitted(self):
+        with self._lock:
+            self.unfinished += 1
+
+    def settled(self):
+        with self._lock:
+            self.unfinished -= 1
+
+    def ready(self, worker):
+        if worker not in self._readers:
+            directory = batches.text_directory(self.directory, str(worker))
+            Path(directory).mkdir(exist_ok=True)
+            self._readers[worker] = TextReader(directory)
+
+    def _take(self, worker, parts):
+        self.text[worker] = self.text.get(worker, "") + "".join(text for _, text in parts)
+
+    def printed(self, worker, at, shown, *, goes_on):
+        self._take(worker, self._readers[worker].ready(at))
+
+    def lost(self, worker):
+        reader = self._readers.pop(worker, None)
+        if reader is not None:
+            self._take(worker, reader.rest())
+            reader.close()
+
+    def close(self):
+        for reader in self._readers.values():
+            reader.close()
+
+
+class _Executor(Executor):
+    """A test that fails does not wait for what it holds."""
+
+    def __exit__(self, kind, error, trace):
+        if error is not None:
+            self.interrupt()
+        return super().__exit__(kind, error, trace)
+
+
+class Bench:
+    def __init__(self, pool, bridge, submitter):
+        self.pool, self.bridge, self.submitter = pool, bridge, submitter
+        self.line = Line(pool.calls, bridge.post, main_threads=lambda: pool.main_threads)
+
+    def executor(self, **options):
+        return _Executor(lambda: self.line, lambda: self.submitter, **options)
+
+    def on_loop(self, function, *args):
+        async def asked():
+            return function(*args)
+
+        return self.bridge.enter(asked()).result(30)
+
+    def workers(self):
+        return self.on_loop(self.pool.crew.snapshot)
+
+
+async def _left(home):
+    await home.leave()
+    await subscriber_pool().clear()
+    await channels.of_this_loop().clear()
+
+
+@contextmanager
+def pool_of(workers=None, **settings):
+    """Whatever a test does to it, it leaves no process, no file and no call."""
+    numbers = itertools.count()
+    bridge = Bridge()
+    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top, ExitStack() as resources:
+        name = kernel_namespace(f"/run/{next(numbers)}.json")
+        home = bridge.enter(Home.enter(name, within=Path(top))).result(30)
+        starting = KernelPool.start(
+            home, PoolSettings(workers=workers, **settings), environment=os.environ, version="x"
+        )
+        pool = bridge.enter(starting).result(60)
+        processes = pool_processes(os.getpid())
+        submitter = Submitter(resources.enter_context(home.call_directories()))
+        try:
+            yield Bench(pool, bridge, submitter)
+        finally:
+            processes += pool_processes(os.getpid())
+            bridge.enter(pool.stop()).result(30)
+            wait_until(lambda: submitter.unfinished == 0)
+            submitter.close()
+            resources.close()
+            bridge.enter(_left(home)).result(30)
+            wait_until(lambda: not any(map(lives, processes)))
+            assert names_in(top) == []

@@ -1,0 +1,42 @@
+"""What a worker notes of the calls that it begins."""
+
+import pytest
+
+from tests.support.discovery import descriptors
+from wool_jupyter.wire.ledger import Ledger
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "begun"
+
+
+def test_both_sides_see_what_has_begun_also_when_the_name_is_gone(path):
+    ours = Ledger.create(path)
+    theirs = Ledger.open(path)
+    path.unlink()
+    assert not ours.has_begun(1)
+    theirs.begins(7)
+    assert [ours.has_begun(number) for number in (6, 7, 8)] == [True, True, False]
+
+
+def test_a_late_one_takes_nothing_back(path):
+    ledger = Ledger.create(path)
+    ledger.begins(7)
+    ledger.begins(6)
+    assert ledger.has_begun(7)
+
+
+def test_it_is_this_user_s_alone_and_nobody_else_s_file(path):
+    Ledger.create(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(FileExistsError):
+        Ledger.create(path)
+
+
+def test_it_keeps_no_descriptor_but_that_of_its_mapping(path):
+    before = descriptors()
+    ledger = Ledger.create(path)
+    assert descriptors() == before + 1
+    del ledger
+    assert descriptors() == before

@@ -1,0 +1,373 @@
+"""Background jobs of this kernel: submitted by a cell, settled on the main thread when it is idle or before the next cell runs.
+
+loop's thread   a job's end arrives ─▶ between two cells: settle ─┐
+main thread     pre_run_cell ─▶ settle what has arrived ──────────┼─▶ names, result, error, one line
+                             ─▶ wait for names that the cell reads ┘
+                post_run_cell ─▶ which pending names has the cell bound itself?
+"""
+
+import ast
+import asyncio
+import sys
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import InputRejected
+
+from wool_jupyter.errors import JobFailed, WoolError
+from wool_jupyter.notebook import exchange, job_words, jobs, reads, results, tracebacks
+from wool_jupyter.notebook.capture import Capture, analyze
+from wool_jupyter.notebook.cell_run import CellRun, Sending
+from wool_jupyter.notebook.execution import Execution
+from wool_jupyter.notebook.interrupts import Interrupts
+from wool_jupyter.notebook.job import Job
+from wool_jupyter.notebook.job_output import place_of_this_cell
+from wool_jupyter.notebook.jobs import notice
+from wool_jupyter.notebook.pending import Pending, listed
+from wool_jupyter.settings import PoolSettings
+from wool_jupyter.wire import cells
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from wool_jupyter.notebook.runtime import Runtime
+
+_KEPT = 100  # ended jobs, whose output can be shown again
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One that runs now. Cells may be nested (%%capture)."""
+
+    settles: frozenset[str] = frozenset()  # names that it has bound or deleted when it has ended well
+    placeholders: frozenset[str] = frozenset()  # pending names that it deletes, and that were not there
+
+
+class _Placeholder:
+    """Lets `del` find a name that is pending."""
+
+
+class Background:
+    """Main thread only, but for `_told`. `close` takes the hooks away."""
+
+    def __init__(self, shell: "InteractiveShell", runtime: "Runtime") -> None:
+        self._shell = shell
+        self._runtime = runtime
+        self.jobs: dict[int, Job] = {}
+        self._open: dict[int, Execution] = {}  # not settled yet
+        self._count = 0
+        self._pending = Pending(shell.user_ns)
+        self._cells = [_Cell()]  # the one that submits the first job runs already
+        self._loop = asyncio.get_running_loop() if getattr(shell, "kernel", None) is not None else None
+        self._unseen: set[int] = set()  # jobs whose news came when no cell ran
+        self._untold: set[int] = set()  # failed, and nobody has been told where it stops a run
+        self._is_over = False
+        self._gate = _Gate()
+        shell.events.register("pre_run_cell", self._cell_begins)
+        shell.events.register("post_run_cell", self._cell_ended)
+        shell.ast_transformers.append(self._gate)
+
+    def close(self) -> None:
+        self._shell.events.unregister("pre_run_cell", self._cell_begins)
+        self._shell.events.unregister("post_run_cell", self._cell_ended)
+        self._shell.ast_transformers.remove(self._gate)
+
+    def submit(self, *, body: str, settings: PoolSettings, route: exchange.Route) -> Job:
+        """Returns when its inputs are shipped. Raises what keeps them from that, and shows it as a cell's."""
+        __tracebackhide__ = True
+        with jobs.shown_as_by_a_cell(self._shell):
+            run = CellRun(
+                self._shell,
+                self._runtime,
+                body=body,
+                settings=settings,
+                route=route,
+                before_shipping=self.cell_is_about_to_read,
+            )
+            for text in run.notices:
+                notice(text)
+            pool, _ = jobs.started_pool(self._runtime, settings)
+            interrupts = Interrupts()
+            with interrupts:
+                execution = self._execution(run)
+                sending = Sending(run, unshippable=notice, press=execution.cancel, kind="job")
+                job = self._registered(execution, run)
+                execution.start(pool, sending)
+            if interrupts.pressed:
+                job.cancel()
+                raise KeyboardInterrupt
+            return job
+
+    def _execution(self, run: CellRun) -> Execution:
+        self._count += 1
+        place, bridge = place_of_this_cell(self._shell), self._runtime.bridge
+        return Execution(self._count, run, bridge=bridge, place=place, news=self._told)
+
+    def _registered(self, execution: Execution, run: CellRun) -> Job:
+        job = self.jobs[execution.number] = Job(execution, self)
+        self._open[execution.number] = execution
+        tree, route = ast.parse(run.source.source), run.route
+        binds = reads.names_bound(run.capture) if route.outputs is None else set(route.outputs)
+        changes = reads.names_changed(tree, self._shell.user_ns) if route.inputs is None else set[str]()
+        imports = reads.names_imported(tree)
+        for text in self._pending.submitted(execution.number, binds=binds, imports=imports, changes=changes):
+            notice(text)
+        ended = [number for number in self.jobs if number not in self._open]
+        for number in ended[: max(0, len(ended) - _KEPT)]:
+            del self.jobs[number]
+        return job
+
+    # A job's end.
+
+    def _told(self, execution: Execution) -> None:
+        """On any thread."""
+        job = self.jobs[execution.number]
+        if self._is_over or self._loop is None:  # a terminal says it when the next cell begins
+            return
+        self._show_news(job)
+        if execution.arrived.is_set():
+            self._loop.call_soon_threadsafe(self._between_cells)
+
+    def _show_news(self, job: Job) -> None:
+        job.show_news()
+        if not self._cells:
+            self._unseen.add(job.number)
+
+    def _between_cells(self) -> None:
+        """A callback of the main thread's loop: in the midst of a cell, if that awaits."""
+        if not self._cells:
+            self.settle_arrived()
+
+    def settle_arrived(self) -> None:
+        for execution in [each for each in self._open.values() if each.arrived.is_set()]:
+            self._settle(execution)
+
+    def _settle(self, execution: Execution) -> None:
+        """An interrupt is held back: half of the names would be worse than either."""
+        if execution.settled.is_set() or not execution.arrived.is_set():
+            return
+        interrupts = Interrupts()
+        with interrupts:
+            refused = execution.context.copy().run(results.take_in, execution, self._shell, self._pending)
+            if refused is not None and self._sent_again(execution, refused):
+                return
+            del self._open[execution.number]
+            well, failed = execution.error is None, execution.state == "failed"
+            self._pending.ended(execution.number, execution.bound, well=well, failed=failed)
+            if failed:
+                self._untold.add(execution.number)
+            execution.let_go()
+            self._show_news(self.jobs[execution.number])
+        if interrupts.pressed and self._cells:
+            raise KeyboardInterrupt
+
+    def _sent_again(self, execution: Execution, refused: cells.Refused) -> bool:
+        """Without a variable that no worker could load: what is shipped now has the values of now."""
+        run, sending = execution.run, execution.sending
+        assert run is not None
+        assert sending is not None
+        before = execution.digests
+        try:
+            run.without(refused)
+            pool, _ = self._runtime.pool(run.settings)
+            sending.close()
+            again = Sending(run, unshippable=execution.lines.append, press=execution.cancel, kind="job")
+        except BaseException as error:  # noqa: BLE001 (the job's end)
+            results.refuse(execution, error, self._shell)
+            return False
+        execution.digests = run.shipment.digests()
+        if changed := sorted(name for name, digest in execution.digests.items() if before.get(name) != digest):
+            execution.lines.append(
+                f"{listed(changed)}: changed since the job was submitted, which has the values of now"
+            )
+        execution.start(pool, again)
+        return True
+
+    # Who waits for it.
+
+    def is_settled(self, execution: Execution) -> bool:
+        """Settles what has arrived, on the main thread."""
+        if _on_main_thread():
+            self._settle(execution)
+        return execution.settled.is_set()
+
+    def wait_for(self, execution: Execution, timeout: float | None = None) -> None:
+        """`TimeoutError`. ■ ends the wait, not the job."""
+        deadline_s = None if timeout is None else monotonic() + timeout
+        while not self.is_settled(execution):
+            left_s = None if deadline_s is None else deadline_s - monotonic()
+            if left_s is not None and left_s <= 0:
+                raise TimeoutError(f"job {execution.number} has not ended")
+            (execution.arrived if _on_main_thread() else execution.settled).wait(left_s)
+
+    def result_of(self, execution: Execution) -> Any:
+        """Of a settled one."""
+        __tracebackhide__ = True
+        error = execution.error
+        if error is None:
+            return execution.value
+        self._is_told_of(execution.number)
+        if _on_main_thread():
+            tracebacks.show_plainly(error) if isinstance(error, WoolError) else tracebacks.show_natively(
+                error, self._shell
+            )
+        raise error
+
+    def _is_told_of(self, number: int) -> None:
+        """The user, where it stops a run: the next cell takes the names as they are."""
+        self._untold.discard(number)
+        if _on_main_thread():
+            self._pending.forget(number)
+
+    def wait_for_all(self, numbers: Iterable[int] | None = None) -> list[Job]:
+        """Of those, or of all that have not ended. `JobFailed` afterwards, for those that failed and nobody has been told of."""
+        waited_for = [self.jobs[number] for number in numbers or list(self._open)]
+        for job in waited_for:
+            self.wait_for(job.execution)
+        failed = sorted(self._untold if numbers is None else self._untold & set(numbers))
+        for number in failed:
+            self._is_told_of(number)
+        if failed:
+            raise JobFailed("; ".join(self.jobs[number].sentence() for number in failed if number in self.jobs))
+        return waited_for
+
+    def cell_is_about_to_read(self, source: str, capture: Capture) -> None:
+        """Waits for the jobs that bind what the cell reads. `JobFailed`; ■ as KeyboardInterrupt: the cell must not run."""
+        self.settle_arrived()
+        while self._pending:
+            tree = ast.parse(source)
+            names = reads.names_read(tree, capture, self._shell.user_ns, self._pending.names())
+            # Who only looks around (`dir()`, `globals()`) meets what is there.
+            if names is not None and (failed := self._pending.unbound(names)) is not None:
+                self._is_told_of(failed[0])
+                raise JobFailed(self._why_not(*failed))
+            if not (held := self._pending.holders(names)):
+                return
+            number, waited_for = next(iter(held.items()))
+            self._wait_visibly(self._open[number], waited_for)
+
+    def _wait_visibly(self, execution: Execution, names: list[str]) -> None:
+        who = f"job {execution.number} (In[{execution.cell_number}])"
+        notice(f"waits for {who}, which is to bind {listed(names)}; ■ ends the wait, not the job")
+        try:
+            self.wait_for(execution)
+        except KeyboardInterrupt:
+            notice(f"{who} goes on; this cell has not run")
+            raise
+
+    def _why_not(self, number: int, names: list[str]) -> str:
+        job = self.jobs.get(number)
+        ended = "has not ended well" if job is None else job.sentence().partition(f"job {number} ")[2]
+        were, they_are = ("was", "it is") if len(names) == 1 else ("were", "they are")
+        return (
+            f"{listed(names)} {were} to be bound by job {number}, which {ended}. This cell has not run; the next one finds "
+            f"{listed(names)} as {they_are}. `%wool output {number}` shows what the job has shown"
+        )
+
+    # Cells, plain ones and those of magics.
+
+    def _cell_begins(self, info: Any) -> None:
+        if not _on_main_thread():
+            return
+        self._cells.append(_Cell())
+        self._show_unseen()
+        try:
+            self.settle_arrived()
+            if self._pending:
+                self._cells[-1] = self._about_to_run(info)
+        except (KeyboardInterrupt, JobFailed) as error:
+            self._gate.reject(error)
+
+    def _about_to_run(self, info: Any) -> _Cell:
+        source = getattr(info, "transformed_cell", None)  # IPython 9.16
+        try:
+            source = source or self._shell.transform_cell(info.raw_cell)
+            capture = analyze(source, self._shell.compile.flags)
+            tree = ast.parse(source)
+        except Exception:  # noqa: BLE001 (whatever a transformer raises: IPython shows it, and the cell does not run)
+            return _Cell()
+        self.cell_is_about_to_read(source, capture)
+        pending, namespace = self._pending.names(), self._shell.user_ns
+        missing = frozenset(
+            name for name in reads.only_deleted(tree, capture) if name in pending and name not in namespace
+        )
+        namespace.update({name: _Placeholder() for name in missing})
+        return _Cell(capture.settles, missing)
+
+    def _cell_ended(self, result: Any) -> None:
+        if not _on_main_thread():
+            return
+        self._gate.open()
+        cell = self._cells.pop() if self._cells else _Cell()
+        namespace = self._shell.user_ns
+        for name in cell.placeholders:
+            if isinstance(namespace.get(name), _Placeholder):
+                del namespace[name]
+        self.cell_has_bound(cell.settles if getattr(result, "success", False) else frozenset())
+        error = getattr(result, "error_in_exec", None)
+        if isinstance(error, NameError) and error.name and (held := self._pending.holders({error.name})):
+            notice(f"`{error.name}` is not bound yet: job {next(iter(held))} is to bind it (`%wool wait` waits for it)")
+        if self._loop is not None and not self._cells:
+            self._loop.call_soon(self._between_cells)
+
+    def cell_has_bound(self, names: frozenset[str]) -> None:
+        """`names`, and what else can be seen."""
+        for text in self._pending.cell_ended(names):
+            notice(text)
+
+    def _show_unseen(self) -> None:
+        """Again, now that a cell runs: nbclient listens to it alone."""
+        while self._unseen:
+            if (job := self.jobs.get(self._unseen.pop())) is not None:
+                job.show_news()
+
+    # The end of all.
+
+    def unended(self) -> list[int]:
+        return [execution.number for execution in list(self._open.values()) if not execution.arrived.is_set()]
+
+    def pool_stops(self) -> None:
+        """On any thread."""
+        for number in self.unended():
+            self._open[number].has_lost_pool = True
+
+    def process_ends(self) -> None:
+        """Jobs are not cut without a word, where somebody reads what the process writes: a run without a front end."""
+        if (cut := self.unended()) and sys.__stderr__ is not None:
+            who = job_words.listed(cut)
+            print(f"wool: {who} had not ended: `%wool wait` in the last cell waits", file=sys.__stderr__)
+        self._is_over = True
+
+
+class _Gate(ast.NodeTransformer):
+    """Where IPython lets a cell be refused: a hook before it can't."""
+
+    def __init__(self) -> None:
+        self._rejection: BaseException | None = None
+
+    def reject(self, error: BaseException) -> None:
+        self._rejection = error
+
+    def open(self) -> None:
+        self._rejection = None
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        error, self._rejection = self._rejection, None
+        if error is None:
+            return node
+        rejected = _rejecting(error)
+        tracebacks.show_plainly(rejected)
+        raise rejected
+
+
+def _rejecting(error: BaseException) -> Any:
+    """The same for who sees it, and of the class that IPython wants."""
+    kind = type(error)
+    return type(kind.__name__, (InputRejected, kind), {"__module__": kind.__module__})(*error.args)
+
+
+def _on_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,203 @@
+"""What one cell has submitted to the pool: its calls print under it, for as long as they run, and ■ ends them with it.
+
+the cell's thread ─ submitted ─▶ Submissions ◀─ printed, settled ─ calls, on the loop
+                                     └─ text ─▶ the cell
+"""
+
+import asyncio
+import contextvars
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.notebook.runtime import Runtime
+from wool_jupyter.wire import ambient, batches, buffers, cells
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_EVERY_S = 0.05
+_SWITCHES = 100  # between the streams that are flushed, of one look: each costs a message
+
+
+class Submissions:
+    """Made on the thread of the cell's first call. Ends when the cell has ended, and all its calls have."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        shell: "InteractiveShell | None",
+        *,
+        interrupt: Callable[["Submissions"], object],
+        ended: Callable[[], object],
+    ) -> None:
+        """`ended` is called once, and nothing is to be submitted after that."""
+        self._runtime = runtime
+        self._interrupt = interrupt
+        self._ended = ended
+        self._resources = ExitStack()
+        self.places = self._resources.enter_context(runtime.call_directories())
+        self.directory = self.places[0]
+        self._show = _Under(shell)
+        self._readers: dict[UUID, TextReader] = {}
+        self._go_on: set[UUID] = set()
+        self._state: tuple[ambient.Cursory, ambient.State] | None = None
+        self._lock = threading.Lock()
+        self._unfinished = 0
+        self._cell_runs = True  # without a shell, as long as the process
+        self._is_over = False
+        self._watched = False
+        if shell is not None:
+            self._follow_cell(shell)
+
+    # On threads that submit.
+
+    def ambient(self) -> ambient.State:
+        seen = ambient.cursory()
+        if self._state is None or self._state[0] != seen:
+            self._state = seen, ambient.of_calls()
+        return self._state[1]
+
+    def submitted(self) -> None:
+        with self._lock:
+            self._unfinished += 1
+
+    def _follow_cell(self, shell: "InteractiveShell") -> None:
+        pressed = _Pressed(lambda: self._interrupt(self))
+
+        def cell_ended(result: Any = None) -> None:
+            with suppress(ValueError):
+                shell.events.unregister("post_run_cell", cell_ended)
+            pressed.leave()
+            error = getattr(result, "error_in_exec", None)
+            if isinstance(error, KeyboardInterrupt):
+                self._interrupt(self)
+            with self._lock:
+                self._cell_runs = False
+            self._runtime.bridge.post(self._end_if_over)
+
+        shell.events.register("post_run_cell", cell_ended)
+
+    # On the loop.
+
+    def ready(self, worker: UUID) -> None:
+        if worker not in self._readers:
+            directory = batches.text_directory(self.directory, str(worker))
+            os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
+            self._readers[worker] = TextReader(directory)
+        if not self._watched:
+            self._watched = True
+            self._runtime.bridge.start(self._watch(), "text of calls")
+
+    async def _watch(self) -> None:
+        try:
+            while self._unfinished:
+                await asyncio.sleep(_EVERY_S)
+                for reader in list(self._readers.values()):
+                    self._show.text(reader.ready())
+        finally:
+            self._watched = False
+
+    def printed(self, worker: UUID, at: tuple[int, int], shown: tuple[bytes, ...], *, goes_on: bool) -> None:
+        reader = self._readers[worker]
+        for event in map(cells.decode_event, shown):
+            self._show.text(reader.ready(event.at))
+            if isinstance(event, cells.Display | cells.Clear):
+                self._show.event(event)
+        self._show.text(reader.ready(at))
+        (self._go_on.add if goes_on else self._go_on.discard)(worker)
+
+    def lost(self, worker: UUID) -> None:
+        self._go_on.discard(worker)
+        reader = self._readers.pop(worker, None)
+        if reader is not None:
+            self._show.text(reader.rest())
+            reader.close()
+
+    def settled(self) -> None:
+        with self._lock:
+            self._unfinished -= 1
+            over = not (self._unfinished or self._cell_runs)
+        if over:
+            self._runtime.bridge.post(self._end_if_over)
+
+    def _end_if_over(self) -> None:
+        with self._lock:
+            if self._unfinished or self._cell_runs or self._is_over:
+                return
+            self._is_over = True
+        self._ended()
+        for worker, reader in self._readers.items():
+            if worker in self._go_on:
+                self._runtime.follow(reader, worker, lambda name, text: self._show.text(iter([(name, text)])))
+            else:
+                self._show.text(reader.rest())
+                reader.close()
+        self._readers.clear()
+        self._resources.close()
+
+
+class _Pressed:
+    """■ in a cell that has submitted calls: they hear of it at once, and then it takes its way. Only the main thread has one."""
+
+    def __init__(self, pressed: Callable[[], object]) -> None:
+        self._pressed = pressed
+        self._before: Any = None
+        before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is threading.main_thread() and callable(before):
+            self._before = before
+            signal.signal(signal.SIGINT, self._press)
+
+    def _press(self, number: int, frame: Any) -> None:
+        self._pressed()
+        self._before(number, frame)
+
+    def leave(self) -> None:
+        if self._before is not None and signal.getsignal(signal.SIGINT) == self._press:
+            signal.signal(signal.SIGINT, self._before)
+
+
+class _Under:
+    """Shows things under the cell in which it was made, through the streams that the cell had then (`%%capture`)."""
+
+    def __init__(self, shell: "InteractiveShell | None") -> None:
+        self._streams = {"stdout": sys.stdout, "stderr": sys.stderr}
+        self._kernel: Any = getattr(shell, "kernel", None)
+        self._parent: Any = shell.get_parent() if shell is not None and self._kernel is not None else None
+        self._context = contextvars.Context()
+        for stream in self._streams.values():
+            if self._parent is not None and hasattr(stream, "set_thread_parent"):  # ipykernel's, from 7 on
+                self._context.run(stream.set_thread_parent, self._parent)
+
+    def text(self, parts: Iterator[tuple[str, str]]) -> None:
+        before, switches = "", 0
+        for name, text in parts:
+            if before and name != before and switches < _SWITCHES:
+                self._context.run(self._streams[before].flush)
+                switches += 1
+            with suppress(ValueError):  # a stream that was closed meanwhile
+                self._context.run(self._streams[name].write, text)
+            before = name
+
+    def event(self, event: cells.Display | cells.Clear) -> None:
+        if self._kernel is None:
+            return
+        for stream in self._streams.values():
+            self._context.run(stream.flush)
+        if isinstance(event, cells.Clear):
+            self._send("clear_output", {"wait": event.wait})
+            return
+        stream_, out_of_band = buffers.unpack(event.content)
+        content = pickle.loads(stream_, buffers=out_of_band)
+        update = content.pop("update")
+        self._send("update_display_data" if update else "display_data", content)
+
+    def _send(self, kind: str, content: dict[str, Any]) -> None:
+        self._kernel.session.send(self._kernel.iopub_socket, kind, content, parent=self._parent, ident=kind.encode())

@@ -1,0 +1,245 @@
+"""`submit` and `map` for threads: calls are pickled here, on the thread that calls, and handed to the loop.
+
+thread ─ submit ─▶ Line ─▶ CallQueue (on the loop)
+       ◀─ Future ─────────────┘
+"""
+
+import concurrent.futures
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sized
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from wool_jupyter.errors import WoolError
+from wool_jupyter.pool.call_queue import CallQueue, Cost, Item, Origin
+from wool_jupyter.pool.futures import Callbacks, Future
+from wool_jupyter.pool.results import Results, SizedResults
+from wool_jupyter.settings import CALLS_AHEAD_MAX, RUN_S
+from wool_jupyter.wire import calls
+
+T = TypeVar("T")
+
+
+class Line:
+    """From threads to the queue of one pool."""
+
+    def __init__(
+        self,
+        queue: CallQueue,
+        post: Callable[..., object],
+        *,
+        main_threads: Callable[[], int],
+        raising: Callable[[BaseException], object] = lambda _: None,
+    ) -> None:
+        """`post` has the loop call a function with arguments; `raising` as for a `Future`."""
+        self.raising = raising
+        self._queue = queue
+        self._post = post
+        self.main_threads = main_threads
+        self.callbacks = Callbacks()
+        self._lock = threading.Lock()
+        self._brought: list[Item] = []
+        self._costs: WeakKeyDictionary[Any, Cost] = WeakKeyDictionary()
+
+    def put(self, items: Iterable[Item]) -> None:
+        with self._lock:
+            first = not self._brought
+            self._brought += items
+        if first:
+            self._post(self._deliver)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            brought, self._brought = self._brought, []
+        self._queue.put(brought)
+
+    def cancelled(self) -> None:
+        self._post(self._queue.prune)
+
+    def interrupt(self, meant: Callable[[Item], bool]) -> None:
+        """Also what was put just before."""
+        self._post(self._queue.interrupt, meant)
+
+    def cost_of(self, function: Any) -> Cost:
+        key = getattr(function, "__func__", None) or getattr(function, "func", None) or function
+        if not hasattr(key, "__code__") and not isinstance(key, type):
+            key = type(key)
+        try:
+            with self._lock:
+                return self._costs.setdefault(key, Cost())
+        except TypeError:
+            return Cost()
+
+
+class Executor(concurrent.futures.Executor):
+    """As the standard library's, on the main threads of a pool's workers. Ending it ends no worker."""
+
+    def __init__(self, line: Callable[[], Line], origin: Callable[[], Origin], *, retries: int = 0) -> None:
+        """`line` finds the pool, which may be another one after it was stopped; `origin` is asked for each call. `retries`: how
+        many times a call whose worker has ended under it is run again."""
+        _check_retries(retries)
+        self._line = line
+        self._origin = origin
+        self._retries = retries
+        self._idle = threading.Condition()
+        self._unfinished: set[Item] = set()
+        self._is_shut_down = False
+
+    @property
+    def main_threads(self) -> int:
+        """How many calls may run side by side."""
+        return self._line().main_threads()
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        """What can't be shipped is the future's exception. RuntimeError after `shutdown`."""
+        if not callable(fn):
+            raise TypeError(f"argument 1 of submit can't be called: {fn!r}")
+        self._check()
+        line, origin = self._line(), self._origin()
+        pack = lambda: calls.pack_blocking(calls.Invocation(fn, args, kwargs), places=origin.places)  # noqa: E731
+        item = self._item(line, origin, pack, label=_name(fn), cost=line.cost_of(fn), retries=self._retries)
+        self._put(line, [item])
+        return item.future
+
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,  # noqa: ARG002 (calls are sent together as their durations allow)
+        buffersize: int | None = None,
+    ) -> "Results[T]":
+        """All is submitted at once, unless `buffersize` says how far ahead."""
+        if buffersize is not None and buffersize < 1:
+            raise ValueError("buffersize must be None or > 0")
+        ahead = sys.maxsize if buffersize is None else buffersize
+        return self.map_ahead(fn, iterables, ahead=lambda _: ahead, timeout_s=timeout, retries=self._retries)
+
+    def map_lazily(
+        self, fn: Callable[..., T], iterables: tuple[Iterable[Any], ...], *, timeout_s: float | None, retries: int
+    ) -> "Results[T]":
+        """No more is asked for than keeps the workers busy, whatever the number of arguments."""
+        line = self._line()
+
+        def ahead(cost: Cost) -> int:
+            fit = 4 * RUN_S / max(cost.mean_s, 1e-6) if cost.known else 0
+            return int(min(line.main_threads() * (2 + fit), CALLS_AHEAD_MAX))
+
+        return self.map_ahead(fn, iterables, ahead=ahead, timeout_s=timeout_s, retries=retries)
+
+    def map_ahead(
+        self,
+        fn: Callable[..., T],
+        iterables: tuple[Iterable[Any], ...],
+        *,
+        ahead: Callable[[Cost], int],
+        timeout_s: float | None,
+        retries: int,
+    ) -> "Results[T]":
+        self._check()
+        _check_retries(retries)
+        for number, each in enumerate(iterables, 2):
+            if not hasattr(each, "__iter__") and not hasattr(each, "__getitem__"):
+                raise TypeError(f"argument {number} of map is no iterable: {each!r}")
+        if not callable(fn):
+            raise TypeError(f"argument 1 of map can't be called: {fn!r}")
+        origin, cost = self._origin(), Cost()
+        function = calls.PackedFunction(fn, places=origin.places)
+
+        def submit(rows: list[tuple[Any, ...]]) -> "list[Future[Any]]":
+            line = self._line()
+            items = [self._row(line, origin, fn, function, row, cost=cost, retries=retries) for row in rows]
+            self._put(line, items)
+            return [item.future for item in items]
+
+        rows = zip(*iterables, strict=False)
+        options: dict[str, Any] = {"ahead": lambda: ahead(cost), "timeout_s": timeout_s}
+        sizes = [len(each) for each in iterables if isinstance(each, Sized)]
+        if len(sizes) < len(iterables):
+            return Results(submit, rows, **options)
+        return SizedResults(min(sizes, default=0), submit, rows, **options)
+
+    def _row(
+        self,
+        line: Line,
+        origin: Origin,
+        fn: Callable[..., Any],
+        function: calls.PackedFunction,
+        row: tuple[Any, ...],
+        **options: Any,
+    ) -> Item:
+        shared: list[calls.PackedFunction | None] = [function]
+
+        def pack() -> calls.PackedCall:
+            packed = function.pack_arguments(row, {})
+            if packed is None:
+                shared[0] = None
+                packed = calls.pack_blocking(calls.Invocation(fn, row, {}), places=origin.places)
+            return packed
+
+        item = self._item(line, origin, pack, label=_name(fn), **options)
+        item.function = shared[0]
+        return item
+
+    def _item(
+        self, line: Line, origin: Origin, pack: Callable[[], calls.PackedCall], *, label: str, cost: Cost, retries: int
+    ) -> Item:
+        future: Future[Any] = Future(line.callbacks, raising=line.raising)
+        item = Item(future, origin, origin.ambient(), label, cost, retries, self._settled)
+        future.cancelled_hook = line.cancelled
+        try:
+            packed = pack()
+        except Exception as error:  # noqa: BLE001 (of a user's objects)
+            if isinstance(error, WoolError):  # its words say it; how it was found out tells a user nothing
+                error.__cause__, error.__suppress_context__ = None, True
+                error.__traceback__ = None
+            future.fail(error)
+            return item
+        item.call, item.file, future.keep = packed
+        return item
+
+    def _put(self, line: Line, items: list[Item]) -> None:
+        shippable = [item for item in items if not item.future.done()]
+        with self._idle:
+            self._check()
+            self._unfinished.update(shippable)
+        for item in shippable:
+            item.origin.submitted()
+        line.put(shippable)
+
+    def _settled(self, item: Item) -> None:
+        item.origin.settled()
+        with self._idle:
+            self._unfinished.discard(item)
+            self._idle.notify_all()
+
+    def _check(self) -> None:
+        if self._is_shut_down:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    def interrupt(self) -> None:
+        """What waits is cancelled, and what runs is interrupted; further calls may be submitted."""
+        self._line().interrupt(lambda item: item in self._unfinished)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """`wait`: returns when nothing runs any more. Idempotent."""
+        with self._idle:
+            self._is_shut_down = True
+            unfinished = list(self._unfinished)
+        if cancel_futures:
+            for item in unfinished:
+                item.future.cancel()
+        if wait:
+            with self._idle:
+                self._idle.wait_for(lambda: not self._unfinished)
+
+
+def _check_retries(retries: int) -> None:
+    if retries < 0:
+        raise ValueError(f"retries is a number of further attempts, not {retries}")
+
+
+def _name(function: Any) -> str:
+    """For people."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))

@@ -1,0 +1,88 @@
+"""A worker's own way to the other workers of its pool: they run its calls while they have nothing else to do.
+
+The pool itself is elsewhere: nothing stands in its line, and nothing grows. A worker that is busy refuses, so that two that wait
+for each other's main threads do not wait for ever without anybody's knowing.
+"""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from wool_jupyter.discovery.filtering import afilter
+from wool_jupyter.discovery.local import LocalDiscovery
+from wool_jupyter.dispatch.call import Call
+from wool_jupyter.dispatch.proxy import WorkerProxy
+from wool_jupyter.errors import CallFailed, NoWorkersAvailable, WorkerDied
+from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.wire import batches
+from wool_jupyter.worker.identity import Identity
+
+_AGAIN_S = 0.05  # before busy ones are asked again
+_START_S = 2.0  # for another one to be there: a pool's second worker may be on its way
+
+
+class Outcome(NamedTuple):
+    data: bytes  # `calls.Outcome`
+    text: str  # the directory in which the call's text lies, until `close`
+
+
+class OtherWorkers:
+    """Lives on one loop, as long as its process."""
+
+    def __init__(self, own: Identity) -> None:
+        self._generation = Path(own.directory).resolve()
+        self._calls = self._generation / "calls"
+        self._own = own.uid
+        self._found: WorkerProxy | None = None
+
+    def _is_other(self, metadata: WorkerMetadata) -> bool:
+        return metadata.uid != self._own
+
+    def places(self) -> tuple[str, ...]:
+        """For one call; removed by `forget`."""
+        place = self._calls / f"lent-{uuid4().hex[:12]}"
+        place.mkdir(mode=0o700)
+        return (str(place),)
+
+    def forget(self, places: tuple[str, ...]) -> None:
+        for place in places:
+            shutil.rmtree(place, ignore_errors=True)
+
+    async def run(self, body: bytes, *, places: tuple[str, ...], ambient: dict[str, bytes]) -> Outcome:
+        """Waits until one of them is free. `NoWorkersAvailable` when there is no other."""
+        batch = batches.Batch((), (batches.Item(1, -1, body),), True)
+        call = await self._placed(batches.encode(batches.Opening(places[0], places, ambient, batch)))
+        try:
+            while not call.ended:
+                data = await call.step()
+                if data is None:
+                    break
+                for done in batches.decode_report(data).done:
+                    return Outcome(done.outcome, batches.text_directory(places[0], str(call.worker.uid)))
+        except WorkerDied as died:
+            raise WorkerDied(f"{died}. The call may have run in part") from None
+        finally:
+            call.close()
+        raise CallFailed("the worker ended a call without its outcome")
+
+    async def _placed(self, opening: bytes) -> Call:
+        proxy = await self._proxy()
+        while True:
+            with suppress(NoWorkersAvailable):
+                return await proxy.dispatch("lent", opening)
+            if not proxy.workers.workers:
+                await proxy.changed(within_s=_START_S)
+                if not proxy.workers.workers:
+                    raise NoWorkersAvailable(
+                        "this worker is the only one of its pool, and busy with what submits the call: `%wool start -n 2`"
+                    )
+            await proxy.changed(within_s=_AGAIN_S)
+
+    async def _proxy(self) -> WorkerProxy:
+        if self._found is None:
+            discovery = LocalDiscovery.borrow(self._generation.parent.name, root=self._generation.parents[1])
+            self._found = WorkerProxy(discovery=afilter(self._is_other, discovery.subscriber), quorum=None)
+            await self._found.start()
+        return self._found

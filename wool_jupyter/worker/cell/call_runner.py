@@ -1,0 +1,132 @@
+"""Blocking calls on the worker's main thread, one after the other: not through the shell, and otherwise as a cell's body."""
+
+import contextvars
+import inspect
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Protocol
+
+from wool_jupyter import host
+from wool_jupyter.wire import batches, calls, classes, pickling
+from wool_jupyter.worker.cell.main_module import enter_new_main
+from wool_jupyter.worker.cell.runner import CellRunner
+from wool_jupyter.worker.cell.spool import Spool, own
+
+
+class Parts:
+    """The calls of a run that have not begun. Filled on a loop, emptied on the main thread."""
+
+    def __init__(self) -> None:
+        self.functions: list[calls.Request] = []
+        self._items: deque[batches.Item] = deque()
+        self._taken = False  # somebody takes them, until there are none
+        self._lock = threading.Lock()
+
+    def add(self, items: Iterable[batches.Item]) -> bool:
+        """Whether there is something, and nobody takes it."""
+        with self._lock:
+            self._items.extend(items)
+            idle, self._taken = not self._taken, self._taken or bool(self._items)
+            return idle and self._taken
+
+    def take(self) -> batches.Item | None:
+        with self._lock:
+            if self._items:
+                return self._items.popleft()
+            self._taken = False
+            return None
+
+    def recall(self) -> list[int]:
+        """The numbers of those that will not begin."""
+        with self._lock:
+            numbers = [item.number for item in self._items]
+            self._items.clear()
+            return numbers
+
+
+class Listener(Protocol):
+    """Called on the main thread, or on any (`shown`)."""
+
+    def shown(self, event: bytes) -> None: ...
+    def done(self, done: batches.Done, at: tuple[int, int], *, goes_on: bool) -> None: ...
+
+
+class CallRunner:
+    """Made on the main thread, once per worker."""
+
+    def __init__(self, cells: CellRunner, uid: str) -> None:
+        self._cells = cells
+        self._uid = uid
+        self._output: _Output | None = None
+
+    def run(self, opening: batches.Opening, parts: Parts, listener: Listener) -> None:
+        """All that `parts` has, until it is empty."""
+        output = self._output_for(opening)
+        spool = output.spool
+        spool.emit = listener.shown
+        self._cells.begin_calls(opening.places)
+        while (item := parts.take()) is not None:
+            began = time.perf_counter()
+            output.ledger.begins(item.number)
+            self._cells.begin_call(spool)
+            try:
+                outcome = contextvars.Context().run(self._outcome, opening, parts, item, spool)
+            finally:
+                self._cells.gate.close()
+            self._cells.capture.flush()
+            done = batches.Done(item.number, outcome, time.perf_counter() - began)
+            listener.done(done, spool.lengths(), goes_on=spool.has_threads() or host.has_children())
+
+    def _output_for(self, opening: batches.Opening) -> "_Output":
+        directory = batches.text_directory(opening.directory, self._uid)
+        if self._output is None or self._output.directory != directory:
+            self._output = _Output(directory)
+        return self._output
+
+    def _outcome(self, opening: batches.Opening, parts: Parts, item: batches.Item, spool: Spool) -> bytes:
+        """The body's outcome is data, whatever its class."""
+        own(spool)
+        classes.forget()
+        enter_new_main()
+        gate = self._cells.gate
+        tracers = sys.gettrace(), sys.getprofile()
+        try:
+            self._cells.surround_calls(opening.ambient)
+            invocation = gate.loading(_loaded, parts, item)
+            value = gate.region(partial(invocation.function, *invocation.args, **invocation.kwargs))
+            if inspect.iscoroutine(value):
+                value.close()
+                raise TypeError(f"{invocation.function!r} is an async function: give one that runs it by `asyncio.run`")
+            outcome = calls.pack_outcome(value, places=opening.places, known_classes=classes.known_ids())
+        except BaseException as error:  # noqa: BLE001
+            outcome = calls.pack_raised(error)
+        finally:
+            sys.settrace(tracers[0])
+            sys.setprofile(tracers[1])
+        with suppress(KeyboardInterrupt):
+            self._cells.show_figures()
+        return outcome
+
+
+class _Output:
+    """Where the calls of one submitter print on this worker."""
+
+    def __init__(self, directory: str) -> None:
+        os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 (before a call)
+        self.directory = directory
+        self.spool = Spool(directory)
+        self.ledger = batches.Ledger(directory)
+
+
+def _loaded(parts: Parts, item: batches.Item) -> calls.Invocation:
+    with pickling.unhindered():
+        if item.function < 0:
+            return calls.unpack_call(calls.decode_request(item.call))
+        function = calls.unpack_call(parts.functions[item.function]).function
+        return calls.Invocation(function, *calls.unpack_arguments(item.call))
