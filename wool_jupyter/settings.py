@@ -9,6 +9,9 @@ class PoolSettings:
     result_budget_bytes: int | None = (
         None  # a larger result stays on its worker; None: a quarter of the memory that is free
     )
+    output_budget_bytes: int | None = (
+        2_500_000  # of a cell's text at once: a Jupyter server passes on 3 MB in 3 s; None: all
+    )
     status_line: bool = False  # under a cell that runs long; it would stay in saved notebooks as an empty output
     start_timeout_s: float = 30.0  # of one worker; an interpreter with cold files on a slow disk takes 10
 

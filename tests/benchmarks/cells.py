@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
+import psutil
+
 from tests.support.kernel import Kernel
 
 Measured = dict[str, tuple[float, float | None]]
@@ -132,6 +134,28 @@ def printed_lines() -> Measured:
     with fresh_kernel(LOAD, "%%wool\n1", "print(1)") as kernel:
         plain = took_s(kernel, code)
         return {"10,000 printed lines": (took_s(kernel, f"%%wool\n{code}"), plain)}
+
+
+_LINES = "for n in range(200_000): print('line', n)"
+_PICTURES = "for n in range(1000): display(Image(picture + bytes([n % 256]) * 50_000))"
+
+
+def floods() -> Measured:
+    prepare = "from IPython.display import Image\npicture = bytes.fromhex('89504e470d0a1a0a')"
+    with fresh_kernel(LOAD, prepare, "%%wool\nImage, picture") as kernel:
+        return {
+            name: (took_s(kernel, f"%%wool\n{code}"), took_s(kernel, code))
+            for name, code in (("200,000 printed lines", _LINES), ("1,000 pictures of 50 kB", _PICTURES))
+        }
+
+
+def left_in_kernel_bytes(magic: str) -> int:
+    """By 200,000 printed lines."""
+    with fresh_kernel(LOAD, "%%wool\n1", "print(1)") as kernel:
+        process = psutil.Process(kernel.pid)
+        before = process.memory_info().rss
+        kernel.ok(magic + _LINES)
+        return int(process.memory_info().rss - before)
 
 
 def grid_search() -> Measured:

@@ -15,12 +15,12 @@ CASES = [pytest.param(case, id=f"{file.stem}: {case.title}") for file in FILES f
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_cell_leaves_and_shows_the_same_in_a_worker(pair, case):
-    found, notices = pair.differences(case.cells)
+    found, notices = pair.differences(case)
     assert not (wrong := differential.verdict(case, found, notices, README)), wrong
 
 
 def _agree(pair, program):
-    found, notices = pair.differences(program)
+    found, notices = pair.differences(cases.Case("", tuple(program)))
     cells = "\n".join(f"# {'%%wool' if cell.is_wool else '%%'}\n{cell.source}" for cell in program)
     assert not found, f"{cells}\n\n{notices}\n{found}"
 

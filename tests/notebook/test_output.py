@@ -163,6 +163,35 @@ def test_all_kinds_of_output_keep_their_order(kernel):
     ]
 
 
+def test_streams_that_take_turns_slowly_keep_their_order(kernel):
+    """Each is seen by a look of its own, and a kernel gathers each stream for 0.2 s."""
+    result = kernel.wool(
+        """
+        import sys, time
+        print('a'); time.sleep(0.08); print('b', file=sys.stderr); time.sleep(0.08); print('c'); display('d')
+        """
+    )
+    assert [(o.kind, o.text) for o in result.outputs] == [
+        ("stdout", "a\n"),
+        ("stderr", "b\n"),
+        ("stdout", "c\n"),
+        ("display", "'d'"),
+    ]
+
+
+def test_text_that_follows_a_display_at_once_stands_below_it(kernel):
+    """The text is in a file before the display has come."""
+    result = kernel.wool("for i in range(200): display(i); print(i)")
+    assert [o.kind for o in result.outputs] == ["display", "stdout"] * 200
+
+
+def test_a_stream_that_a_cell_leaves_replaced_is_put_back_with_a_line(kernel):
+    result = kernel.wool("import io, sys\nsys.stdout = io.StringIO()\nprint('hidden')")
+    assert result.stdout == ""
+    assert "`sys.stdout` is put back" in result.stderr
+    assert kernel.wool("print('heard')").outputs[0].text == "heard\n"
+
+
 def test_output_appears_while_the_cell_runs(kernel, tmp_path):
     gate = tmp_path / "gate"
     running = kernel.begin(

@@ -105,6 +105,41 @@ def test_cell_reads_what_was_typed_before(pool_terminal):
     assert "Out" in pool_terminal.type("%%wool\ndouble(made)")
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "import sys; print(sys.stdout.isatty(), sys.stderr.isatty())",
+        "import shutil; print(shutil.get_terminal_size())",
+        "print(type(get_ipython()).__name__)",
+        "from IPython.display import HTML; display(HTML('<b>x</b>'), [1] * 3, 'text')",
+        "from tqdm.auto import tqdm; print(tqdm.__module__)",
+        "from rich import print as p; p('[bold]b[/bold]', {'a': [1]})",
+        "import pandas; pandas.DataFrame({'a': [1, 2]})",
+        "import ipywidgets; display(ipywidgets.IntSlider(value=3))",
+        "!echo from the shell; echo and err >&2",
+        "len?",
+        "get_ipython().showtraceback((ValueError, ValueError('shown'), None))",
+        "import os; os.write(1, b'by descriptor\\n');",
+    ],
+)
+def test_cell_shows_what_a_plain_one_shows(pool_terminal, cell):
+    shown = pool_terminal.run(cell).removeprefix(cell).strip()
+    woolly = pool_terminal.type(f"%%wool\n{cell}").strip()
+    assert _unnumbered(woolly) == _unnumbered(shown)
+    assert shown or cell.startswith("len")
+
+
+def _unnumbered(text: str) -> str:
+    return re.sub(r"Out\[\d+\]", "Out[n]", text)
+
+
+def test_line_and_comment_do_the_same(pool_terminal):
+    assert pool_terminal.run("%wool made + 1").endswith("Out[3]: 21\n\n")
+    assert pool_terminal.run("twice = %wool made * 2").count("\n") <= 3
+    assert pool_terminal.run("twice").endswith("Out[5]: 40\n\n")
+    assert pool_terminal.type("# wool\nprint('there'); twice + 1").endswith("there\nOut[6]: 41\n\n")
+
+
 def test_error_shows_the_line_of_the_cell(pool_terminal):
     shown = pool_terminal.type("%%wool\nbefore = 1\nbefore / 0")
     assert "\nCell In[3], line 3\n" in shown

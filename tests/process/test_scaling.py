@@ -81,7 +81,7 @@ def test_one_that_drains_takes_no_further_call():
 
 
 def test_one_that_is_about_to_leave_is_not_asked_though_it_ran_the_last_call():
-    """A call in the line goes out before the end of that worker is known to those who follow the discovery."""
+    """Also while its end can't be announced, as somebody else is writing."""
 
     async def main():
         async with pool_of(2) as bench:
@@ -93,9 +93,10 @@ def test_one_that_is_about_to_leave_is_not_asked_though_it_ran_the_last_call():
             for body, call in ((first, stays), (last, leaves)):
                 bench.stage.order(body)
                 await to_end(call)
-            await leaves.close()
-            await stays.close()
-            call = await asking
+            async with bench.pool.crew._announcing:
+                await leaves.close()
+                await stays.close()
+                call = await asking
             assert call.worker.uid == stays.worker.uid
             await until(lambda: name in bench.stage.inside)
             bench.stage.order(name)

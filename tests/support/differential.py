@@ -3,6 +3,7 @@
 A side is a kernel of its own. What it shows and leaves is flat, `{place: text}`, so that a difference has a place:
 
     cell 2.status         cell 2.output[0]       cell 2.error
+    cell 2.late            cell 2.widgets[0].state['value']
     after 2.names.data[0]                        a variable, as `graph` describes it
     after 2.state.environ['HOME']                the process, as `state` reads it
     after 2.error.args[0]                        `sys.last_value`
@@ -17,11 +18,12 @@ import shutil
 import textwrap
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from time import monotonic
 
 from tests.support.cases import Case, Cell
-from tests.support.kernel import Kernel, Output, Result, plain, wool
+from tests.support.kernel import TIMEOUT_S, CommMessage, Kernel, Output, Result, Running, plain, wool
 
 Places = dict[str, str]
 Difference = dict[str, tuple[str, str]]  # place -> (plain, under %%wool)
@@ -40,7 +42,10 @@ _SHELL_FRAME = re.compile(
 )  # above the cell's, in a group's traceback
 _PASSING = re.compile(
     r"(?<= at )0x[0-9a-f]+|0x[0-9a-f]{6,}|/tmp/ipykernel_\d+/\d+\.py|<ipython-input[^>\s]*>|\b\d{6,}\.py\b"
+    r"|(?<=\bT_)[0-9a-f]{5}(?![0-9a-f])"  # a pandas style
+    r"|(?<=[\"#])[pm][0-9a-f]{10}\b|(?<=<dc:date>)[^<]*"  # matplotlib's SVG
 )
+_ID = re.compile(r"(?<![0-9a-fA-F])(?:[0-9a-f]{16}){1,2}(?![0-9a-fA-F])")  # of displays, comms and widgets
 
 
 class Side:
@@ -49,7 +54,7 @@ class Side:
     def __init__(self, kernel: Kernel, directory: Path, *, is_wool: bool) -> None:
         self.kernel, self.directory, self._is_wool = kernel, directory, is_wool
 
-    def run(self, cells: Iterable[Cell]) -> tuple[Places, list[str]]:
+    def run(self, case: Case) -> tuple[Places, list[str]]:
         """What was seen, and the notices of the product."""
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
@@ -57,17 +62,30 @@ class Side:
         self.kernel.ok(_PREPARED.format(directory=str(self.directory)), store_history=False)
         places: Places = {}
         notices: list[str] = []
-        for number, cell in enumerate(cells, start=1):
+        ran: list[Running] = []
+        for number, cell in enumerate(case.cells, start=1):
             kind = wool if cell.is_wool and self._is_wool else plain
-            result = self.kernel.run(kind(cell.source))
-            places |= {f"cell {number}.{place}": text for place, text in _seen(result, notices).items()}
+            asks = {} if case.answers is None else {"allow_stdin": True, "answers": case.answers}
+            ran.append(self.kernel.begin(textwrap.dedent(kind(cell.source, above=cell.above)), **asks))
+            seen = _seen(ran[-1].result(), notices, is_ordered=case.is_ordered)
+            places |= {f"cell {number}.{place}": text for place, text in seen.items()}
             if cell.is_wool:
                 left = self._left()
                 places |= {
                     f"after {number}.{kind}.{place}": text for kind in left for place, text in left[kind].items()
                 }
-        here = str(self.directory)
-        return {place: text.replace(here, "/work") for place, text in (places | self._files()).items()}, notices
+        places |= self._late(ran, case.late) | self._files()
+        masks = Masks(case.mask, str(self.directory))
+        return {place: masks.applied(text) for place, text in places.items()}, notices
+
+    def _late(self, ran: list[Running], until: str) -> Places:
+        deadline = monotonic() + TIMEOUT_S
+        while until and not any(until in each.late_text() + each.result().text(*_STREAMS) for each in ran):
+            if monotonic() > deadline:
+                raise AssertionError(f"{until!r} has not come")
+            self.kernel.take_strays()
+        late = {f"cell {number}.late": each.late_text() for number, each in enumerate(ran, start=1)}
+        return {place: repr(text) for place, text in late.items() if text}
 
     def _left(self) -> dict[str, Places]:
         file = self.directory.with_suffix(".json")
@@ -85,22 +103,58 @@ class Side:
         return {f"files.{path.relative_to(self.directory)}": repr(path.read_bytes()[:1000]) for path in files}
 
 
-def _seen(result: Result, notices: list[str]) -> Places:
-    found = {"status": result.status, "count": str(result.execution_count), "payload": _masked(result.payload)}
+class Masks:
+    """Hide what differs between two runs of the same cell in one process, too. An id is numbered by where it is met first."""
+
+    def __init__(self, pattern: str, directory: str) -> None:
+        self._pattern = re.compile(pattern or r"(?!)")
+        self._directory = directory
+        self._ids: dict[str, str] = {}
+
+    def applied(self, text: str) -> str:
+        text = _ID.sub(lambda id_: self._ids.setdefault(id_[0], f"<id {len(self._ids) + 1}>"), text)
+        return self._pattern.sub("…", _PASSING.sub("…", text)).replace(self._directory, "/work")
+
+
+def _seen(result: Result, notices: list[str], *, is_ordered: bool) -> Places:
+    found = {"status": result.status, "count": str(result.execution_count), "payload": repr(result.payload)}
     outputs = []
-    for output in _streams_in_order(result.outputs):
+    for output in result.outputs if is_ordered else _streams_in_order(result.outputs):
         text = output.text
         if output.kind == "stderr":
             notices += _NOTICE.findall(text)
             text = _SHELL_FRAME.sub("", _NOTICE.sub("", text))
         if text or output.kind not in ("stdout", "stderr"):
-            outputs.append(Output(output.kind, text, output.data, output.metadata))
-    for i, output in enumerate(outputs):
-        found[f"output[{i}]"] = _masked((output.kind, output.text, output.metadata))
-        found |= {f"output[{i}].{mime}": _masked(data) for mime, data in output.data.items()}
+            outputs.append(replace(output, text=text))
+    for i, output in enumerate(_without_gaps(outputs)):
+        found[f"output[{i}]"] = repr((output.kind, output.text, output.metadata, output.transient))
+        found |= {f"output[{i}].{mime}": repr(data) for mime, data in output.data.items()}
     if result.error is not None:
-        found["error"] = _masked((result.error.ename, result.error.evalue))
-    return found
+        found["error"] = repr((result.error.ename, result.error.evalue))
+    return found | _widgets(result.comms)
+
+
+def _without_gaps(outputs: list[Output]) -> list[Output]:
+    """Where a notice has been taken out between two texts of one stream."""
+    result = Result()
+    for output in outputs:
+        result.add(output)
+    return result.outputs
+
+
+def _widgets(messages: list[CommMessage]) -> Places:
+    """How each comm ends, in the order in which they were opened: how often it was told depends on the time."""
+    ends: dict[str, Places] = {}
+    for message in messages:
+        end = ends.setdefault(message.comm, {})
+        end |= {"target": message.target, "comm": message.comm} if message.kind == "comm_open" else {}
+        state = message.data.get("state", {})
+        end |= {f"state[{name!r}]": repr(value) for name, value in state.items()}
+        if message.kind == "comm_close":
+            end["closed"] = "True"
+        elif state == {}:
+            end["custom"] = end.get("custom", "") + repr(message.data)
+    return {f"widgets[{i}].{place}": text for i, end in enumerate(ends.values()) for place, text in end.items()}
 
 
 def _streams_in_order(outputs: list[Output]) -> list[Output]:
@@ -113,11 +167,6 @@ def _streams_in_order(outputs: list[Output]) -> list[Output]:
         texts = [(output.kind, output.text) for output in group]
         found += [Output(kind, text) for kind in _STREAMS if (text := "".join(t for k, t in texts if k == kind))]
     return found
-
-
-def _masked(seen: Any) -> str:
-    """Without what differs between two runs of the same cell in one process, too."""
-    return _PASSING.sub("…", repr(seen))
 
 
 class Pair:
@@ -139,20 +188,19 @@ class Pair:
             kernel.ok("__import__('suite_state').remember()")
             self.sides.append(Side(kernel, directory / kernel_name, is_wool=is_wool))
 
-    def differences(self, cells: Iterable[Cell]) -> tuple[Difference, list[str]]:
+    def differences(self, case: Case) -> tuple[Difference, list[str]]:
         """And the notices of the product."""
-        cells = list(cells)
         with ThreadPoolExecutor(len(self.sides)) as threads:
-            (plainly, _), (woolly, notices) = threads.map(lambda side: side.run(cells), self.sides)
+            (plainly, _), (woolly, notices) = threads.map(lambda side: side.run(case), self.sides)
         return difference(plainly, woolly), notices
 
     def same(self, cell: str, *, before: Iterable[str] = (), after: Iterable[str] = ()) -> None:
         """All that is seen is the same, and there is no notice. One side after the other: both may use the files of a test."""
         sources = [(each, False) for each in before], [(cell, True)], [(each, False) for each in after]
-        cells = [Cell(textwrap.dedent(source), is_wool) for part in sources for source, is_wool in part]
-        (plainly, _), (woolly, notices) = (side.run(cells) for side in self.sides)
+        case = Case("", tuple(Cell(textwrap.dedent(source), is_wool) for part in sources for source, is_wool in part))
+        (plainly, _), (woolly, notices) = (side.run(case) for side in self.sides)
         seen = {place: pair for place, pair in difference(plainly, woolly).items() if place.startswith("cell")}
-        assert not (wrong := verdict(Case("", ()), seen, notices, "")), wrong
+        assert not (wrong := verdict(case, seen, notices, "")), wrong
 
     def close(self) -> None:
         for kernel in self._kernels:

@@ -102,6 +102,8 @@ def _short(text: str) -> str:
 
 def _described(obj: Any) -> Described:
     cls = type(obj)
+    if cls in weakref.ProxyTypes:  # what it stands for may be gone
+        return Described("weak proxy", [])
     if isinstance(obj, enum.Enum):
         attributes = [(f".{k}", v) for k, v in vars(obj).items() if k not in ("_sort_order_", "__objclass__")]
         return Described(f"member {obj.name}", [(".__class__", cls), *attributes])

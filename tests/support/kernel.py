@@ -32,13 +32,17 @@ del load
 """
 
 
-def wool(body: str) -> str:
-    return "%%wool\n" + textwrap.dedent(body).lstrip("\n")
+def wool(body: str, *, above: str = "") -> str:
+    return _stacked(above, "%%wool", body)
 
 
-def plain(body: str) -> str:
-    """The same cell without the magic, on the same lines."""
-    return "#\n" + textwrap.dedent(body).lstrip("\n")
+def plain(body: str, *, above: str = "") -> str:
+    """The same cell without the magic, on the same lines. One that begins with a magic has nothing but a blank line above it."""
+    return _stacked(above, "" if body.lstrip().startswith("%%") else "#", body)
+
+
+def _stacked(above: str, magic: str, body: str) -> str:
+    return "\n".join([*filter(None, [above]), magic, textwrap.dedent(body).lstrip("\n")])
 
 
 class CellFailed(AssertionError):
@@ -63,6 +67,16 @@ class CellError:
     traceback: str
 
 
+@dataclass(frozen=True)
+class CommMessage:
+    """`kind`: comm_open, comm_msg or comm_close."""
+
+    kind: str
+    comm: str
+    target: str
+    data: dict[str, Any]
+
+
 @dataclass
 class Result:
     status: str = ""
@@ -70,6 +84,7 @@ class Result:
     error: CellError | None = None
     payload: list[dict[str, Any]] = field(default_factory=list)
     execution_count: int = 0
+    comms: list[CommMessage] = field(default_factory=list)
 
     def text(self, *kinds: str) -> str:
         return "".join(output.text for output in self.outputs if output.kind in kinds)
@@ -137,7 +152,7 @@ class Running:
                 return self._result
             if monotonic() > deadline:
                 raise AssertionError(f"not within {timeout:g} s; so far {self._result}")
-            self._kernel.strays += [message for _, message in self._kernel.messages()]
+            self._kernel.take_strays()
 
     def _take_strays(self) -> None:
         strays, self._kernel.strays = self._kernel.strays, []
@@ -147,13 +162,13 @@ class Running:
             else:
                 self._kernel.strays.append(message)
 
-    def late_text(self, until: str, timeout: float = TIMEOUT_S) -> str:
+    def late_text(self, until: str = "", timeout: float = TIMEOUT_S) -> str:
         """What came for this cell while others ran or none did, up to `until`."""
         deadline = monotonic() + timeout
         while until not in (late := "".join(self._late_parts())):
             if monotonic() > deadline:
                 raise AssertionError(f"not within {timeout:g} s; so far {late!r}")
-            self._kernel.strays += [message for _, message in self._kernel.messages()]
+            self._kernel.take_strays()
         return late
 
     def _late_parts(self) -> Iterable[str]:
@@ -200,6 +215,9 @@ class Running:
                 result.add(Output(name, data.get("text/plain", ""), data, content["metadata"], transient))
             case "clear_output":
                 result.add(Output("clear", metadata={"wait": content["wait"]}))
+            case "comm_open" | "comm_msg" | "comm_close":
+                target = content.get("target_name", "")
+                result.comms.append(CommMessage(kind, content["comm_id"], target, content.get("data", {})))
             case "error":
                 traceback = _ANSI.sub("", "\n".join(content["traceback"]))
                 result.error = CellError(content["ename"], _ANSI.sub("", content["evalue"]), traceback)
@@ -243,6 +261,10 @@ class Kernel:
             (name, getattr(self.client, f"{name}_channel").get_msg(timeout=0))
             for name in (self._channels[socket] for socket, _ in self._poller.poll(100))
         ]
+
+    def take_strays(self) -> None:
+        """Messages of cells that have ended."""
+        self.strays += [message for _, message in self.messages()]
 
     def begin(
         self, code: str, *, allow_stdin: bool = False, answers: Iterable[str] = (), store_history: bool = True

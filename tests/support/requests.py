@@ -20,5 +20,7 @@ def cell_request(source: str, directory: Path) -> bytes:
         budget_bytes=None,
         release=(),
         results=None,
+        message="",
+        terminal=None,
     )
     return cells.encode(request)

@@ -61,6 +61,11 @@ def _read_logging() -> dict[str, Any]:
     return {
         "levels": {"": root.level, **{name: each.level for name, each in named.items() if each.level}},
         "handlers": [_handler(each) for each in root.handlers],
+        "named": {
+            name: ([_handler(handler) for handler in each.handlers], each.propagate)
+            for name, each in named.items()
+            if name not in _named and (each.handlers or not each.propagate) and not _is_of_library(name)
+        },
         "disabled": root.manager.disable,
     }
 
@@ -72,6 +77,11 @@ def _handler(handler: logging.Handler) -> tuple[Any, ...]:
     return type(handler), where, handler.level, None if form is None else (form._fmt, form.datefmt)
 
 
+def _is_of_library(logger: str) -> bool:
+    return logger.partition(".")[0] in sys.modules
+
+
+_named = set(logging.getLogger().manager.loggerDict)  # ipykernel's own, and of what was loaded at first
 _handlers = list(logging.getLogger().handlers)
 
 
@@ -80,6 +90,9 @@ def _write_logging(before: dict[str, Any]) -> None:
     for each in [root, *root.manager.loggerDict.values()]:
         if isinstance(each, logging.Logger):
             each.setLevel(before["levels"].get("" if each is root else each.name, logging.NOTSET))
+            if each is not root and each.name not in _named and not _is_of_library(each.name):
+                each.handlers.clear()
+                each.propagate = True
     root.handlers[:] = _handlers
     logging.disable(before["disabled"])
 
@@ -186,6 +199,38 @@ def _drop_own_magics(_: Any) -> None:
             del get_ipython().magics_manager.magics[kind][name]
 
 
+def _own_options() -> dict[str, Any]:
+    """Of the product: `%config Wool`."""
+    magics = get_ipython().magics_manager.registry.get("Wool")
+    return {} if magics is None else {name: getattr(magics, name) for name in magics.trait_names(config=True)}
+
+
+def _write_own_options(before: dict[str, Any]) -> None:
+    get_ipython().config.pop("Wool", None)
+    magics = get_ipython().magics_manager.registry.get("Wool")
+    for name, value in before.items():
+        if magics is not None:
+            setattr(magics, name, value)
+
+
+_streams = sys.stdout, sys.stderr
+
+
+def _read_streams() -> list[bool]:
+    return [sys.stdout is _streams[0], sys.stderr is _streams[1]]
+
+
+def _write_streams(_: Any) -> None:
+    sys.stdout, sys.stderr = _streams
+
+
+def _drop_own_printers() -> None:
+    for formatter in get_ipython().display_formatter.formatters.values():
+        for printers in (formatter.type_printers, formatter.singleton_printers):
+            for key in [key for key, how in printers.items() if getattr(how, "__module__", "") == "__main__"]:
+                del printers[key]
+
+
 _builtins: dict[str, Any] = vars(sys.modules["builtins"])
 
 
@@ -217,6 +262,8 @@ ASPECTS = {
     ),
     "shell": Aspect(_shell_options, _write_shell_options),
     "magics": Aspect(_own_magics, _drop_own_magics),
+    "options": Aspect(_own_options, _write_own_options, "wool_jupyter.notebook.magics"),
+    "streams": Aspect(_read_streams, _write_streams),
     "random": Aspect(random.getstate, random.setstate),
     "numpy.random": Aspect(_read_numpy_random, _write_numpy_random, "numpy.random"),
     "numpy print options": Aspect(lambda: _numpy().get_printoptions(), _write_print_options, "numpy"),
@@ -253,6 +300,7 @@ def reset() -> None:
         ASPECTS[name].write(copy.copy(before))
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         vars(sys).pop(name, None)
+    _drop_own_printers()
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close("all")

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wool_jupyter.notebook.outputs import TextReader
@@ -146,6 +146,7 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_every_text_is_read_once_in_the_order_of_its_writing(steps):
     """Two writes below Python to both streams with no print between them are beyond telling: the second is left out."""
@@ -370,3 +371,85 @@ cell({str(second)!r}, second)
     assert (second / "stdout").read_text().splitlines() == [
         *("second", "job of the second", "write() argument must be str, not <class 'bytes'>", "False UTF-8 1 2")
     ]
+
+
+def test_text_that_is_younger_than_an_event_waits_for_it(spool, reader):
+    """The text is in a file at once; the event comes by way of the loop."""
+    sent = []
+    spool.emit = sent.append
+    spool.write(OUT, "before\n")
+    spool.event(lambda at: repr(at).encode())
+    spool.write(OUT, "after\n")
+    assert merged(reader.ready()) == [("stdout", "before\n")]
+    assert reader.waiting() == 0
+    assert sent == [b"(7, 0)"]
+    reader.came()
+    assert merged(reader.ready((7, 0))) == []
+    assert merged(reader.ready()) == [("stdout", "after\n")]
+
+
+def test_text_after_an_event_that_never_came_is_not_lost(spool, reader):
+    spool.event(lambda _: b"")
+    spool.write(ERR, "last words\n")
+    assert merged(reader.ready()) == []
+    assert merged(reader.rest()) == [("stderr", "last words\n")]
+
+
+def test_an_event_keeps_the_stream_that_goes_on(spool, reader):
+    spool.write(ERR, "a")
+    spool.event(lambda _: b"")
+    spool.write(ERR, "b")
+    raw(spool, OUT, "c")
+    spool.write(ERR, "d")
+    reader.came()
+    assert merged(reader.ready()) == [("stderr", "ab"), ("stdout", "c"), ("stderr", "d")]
+
+
+def test_an_event_after_the_end_is_dropped_and_holds_nothing_up(spool, reader):
+    sent = []
+    spool.emit = sent.append
+    spool.end()
+    spool.event(lambda _: b"late")
+    spool.write(OUT, "late\n")
+    assert sent == []
+    assert merged(reader.ready()) == [("stdout", "late\n")]
+
+
+def test_a_file_system_that_is_full_is_said_in_words(spool, tmp_path):
+    import errno
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # Python ignores the signal: EFBIG
+    try:
+        with pytest.raises(OSError, match=r"output waits in .* until the notebook has it") as failure:
+            spool.write(OUT, "x" * 200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert failure.value.errno == errno.EFBIG
+    assert str(tmp_path) in str(failure.value)
+
+
+def test_a_signal_does_not_come_between_an_event_and_its_mark(spool, reader):
+    """Text would wait for an event that never comes."""
+    import signal
+
+    def interrupted_while_it_is_sent(_):
+        signal.raise_signal(signal.SIGINT)
+
+    spool.emit = interrupted_while_it_is_sent
+    with pytest.raises(KeyboardInterrupt):
+        spool.event(lambda _: (signal.raise_signal(signal.SIGINT), b"sent")[1])
+    spool.write(OUT, "after\n")
+    reader.came()
+    assert merged(reader.ready()) == [("stdout", "after\n")]
+
+
+def test_an_event_is_sent_before_a_signal_is_heard(spool):
+    import signal
+
+    sent = []
+    spool.emit = sent.append
+    with pytest.raises(KeyboardInterrupt):
+        spool.event(lambda _: (signal.raise_signal(signal.SIGINT), b"sent")[1])
+    assert sent == [b"sent"]

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import UUID
 
 from wool_jupyter.errors import CannotLoad, NotBound
-from wool_jupyter.notebook import exchange, figures, told
+from wool_jupyter.notebook import exchange, figures, terminal, told
 from wool_jupyter.notebook.capture import Capture, analyze
+from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.late_text import Show
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
-from wool_jupyter.notebook.source import prepare_source
+from wool_jupyter.notebook.source import CellSource, prepare_source
 from wool_jupyter.pool import events
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import PoolSettings
@@ -74,18 +75,21 @@ class CellRun:
         settings: PoolSettings,
         route: exchange.Route,
         before_shipping: "Callable[[str, Capture], object] | None" = None,
+        prepare: Callable[["InteractiveShell", str], CellSource] = prepare_source,
+        namespace: dict[str, Any] | None = None,
     ) -> None:
+        """`namespace` is that of a function that the cell is run from, with the notebook's below."""
         self.shell = shell
         self.runtime = runtime
         self.body = body
         self.route = route
         self.settings = settings
-        self.source = prepare_source(shell, body)
+        self.source = prepare(shell, body)
         self.capture = analyze(self.source.source, shell.compile.flags, filename=self.source.filename)
-        if before_shipping is not None:
+        if before_shipping is not None and route.inputs is None:
             before_shipping(self.source.source, self.capture)
         self.shipment = exchange.Shipment(
-            shell.user_ns,
+            shell.user_ns if namespace is None else namespace,
             self.capture,
             route=route,
             workers=partial(_workers, runtime),  # not of `self`: what it holds is let go without the collector
@@ -123,7 +127,7 @@ class Sending:
         self._runtime = run.runtime
         with ExitStack() as stack:
             places = stack.enter_context(self._runtime.call_directories())
-            self.text = TextReader(places[0])
+            self.text = self._flow(places[0])
             self._files = stack.enter_context(ExitStack())
             self._files.callback(self.text.close)
             self.state = self._state(unshippable)
@@ -135,6 +139,15 @@ class Sending:
             self._directories = stack.pop_all()
         self.worker: UUID | None = None
         self._handles: dict[str, Kept] = {}
+
+    def _flow(self, directory: str) -> Flow:
+        number, message, shelf = self._run.source.number, terminal.message(self._run.shell), self._runtime.left_out
+        return Flow(
+            TextReader(directory),
+            self._run.settings.output_budget_bytes,
+            cell=number,
+            shelve=lambda: shelf.of(number, run=message),
+        )
 
     def _described(self, places: tuple[str, ...]) -> cells.CellRequest:
         run, source, shell = self._run, self._run.source, self._run.shell
@@ -151,6 +164,8 @@ class Sending:
             budget_bytes=run.settings.result_budget_bytes,
             release=self._release,
             results=run.route.results,
+            message=terminal.message(shell),
+            terminal=terminal.size(shell),
         )
 
     def _state(self, unshippable: Callable[[str], object]) -> ambient.State:

@@ -15,7 +15,7 @@ from typing import Any
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.threads import run_to_end
-from wool_jupyter.notebook import told
+from wool_jupyter.notebook import told, widgets
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, Sending, loaded
 from wool_jupyter.notebook.job_output import Place, Record, Shown, joined
@@ -43,9 +43,8 @@ class Execution:
         self.digests = run.shipment.digests()
         self.record = Record()
         self.place = place
-        self.context = (
-            contextvars.copy_context()
-        )  # of its cell: what is printed while its names are bound appears there
+        # Of its cell: what is printed while its names are bound appears there.
+        self.context = contextvars.copy_context()
         self.state = "waiting"
         self.reason = ""  # why it did not end well, in words
         self.has_lost_pool = False  # it was stopped
@@ -125,7 +124,7 @@ class Execution:
                 self._delivered |= delivered
             case cells.Ask():
                 return cells.encode(cells.Answer(None, pickle.dumps(_nobody_answers())))
-            case cells.Display() | cells.Clear():
+            case cells.Display() | cells.Clear() | cells.Failure() | cells.Comm() | cells.Notice():
                 await self._in_turn(partial(self._show, event))
         return None
 
@@ -163,16 +162,25 @@ class Execution:
         self.record.add(Shown(name, text))
         self.place.stream(name, text)
 
-    def _show(self, event: cells.Display | cells.Clear) -> None:
+    def _show(self, event: cells.InPlace) -> None:
         assert self.sending is not None
+        self.sending.text.came()
         self._show_text(joined(self.sending.text.ready(event.at)))
-        if isinstance(event, cells.Clear):
-            self.record.clear(wait=event.wait)
-            self.place.clear(wait=event.wait)
-        elif event.late:
-            self.late.append(loaded(event.content))
-        else:
-            self.show_display(loaded(event.content))
+        match event:
+            case cells.Clear(wait=wait):
+                self.sending.text.cleared()
+                self.record.clear(wait=wait)
+                self.place.clear(wait=wait)
+            case cells.Display(late=True):
+                self.late.append(loaded(event.content))
+            case cells.Display():
+                self.show_display(loaded(event.content))
+            case cells.Failure():
+                self.show_text("stderr", "\n".join([*event.traceback, ""]))
+            case cells.Notice(text=text):
+                self.show_text("stderr", f"wool: {text}\n")
+            case cells.Comm(kind=kind, comm=comm, content=content):
+                self.context.copy().run(widgets.say, kind, comm, loaded(content))
 
     def show_display(self, content: dict[str, Any]) -> None:
         self.record.add(Shown("display", content))

@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from wool_jupyter.notebook import completion, joblib_offer
+from wool_jupyter.notebook import comment_form, completion, joblib_offer
 from wool_jupyter.notebook.lab_comm import LabComm
 from wool_jupyter.notebook.magics import Wool
 
@@ -21,6 +21,7 @@ def load(shell: "InteractiveShell") -> None:
         return
     wool = Wool(shell)
     shell.register_magics(wool)
+    comment_form.load(shell)
     completion.install(shell, wool)
     kernel = _kernel_of(shell)
     if kernel is not None and _lab is None:
@@ -41,6 +42,7 @@ def unload(shell: "InteractiveShell") -> None:
         _lab.close()
         _lab = None
     completion.remove(shell)
+    comment_form.unload(shell)
     manager = shell.magics_manager
     for kind in ("cell", "line"):
         manager.magics[kind].pop("wool", None)

@@ -17,10 +17,11 @@ from wool_jupyter import host
 from wool_jupyter.errors import WoolError, WorkerDied
 from wool_jupyter.notebook import exchange, late_text, told, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
-from wool_jupyter.notebook.cell_run import CellRun, End, Sending, loaded
+from wool_jupyter.notebook.cell_run import CellRun, End, Sending
 from wool_jupyter.notebook.interrupts import Interrupts
-from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.notebook.replay import Replay
 from wool_jupyter.notebook.runtime import Runtime
+from wool_jupyter.notebook.source import CellSource, prepare_source
 from wool_jupyter.notebook.status_line import StatusLine
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import PoolSettings
@@ -40,11 +41,17 @@ def run_cell(
     body: str,
     settings: PoolSettings,
     route: exchange.Route = exchange.AS_CAPTURED,
+    prepare: Callable[["InteractiveShell", str], CellSource] = prepare_source,
+    namespace: dict[str, Any] | None = None,
 ) -> Any:
-    """The value of the last expression. Raises what the cell raised, and shows it as a plain cell would."""
+    """The value of the last expression. Raises what the cell raised, and shows it as a plain cell would. `namespace` is that of a
+    function that the cell is run from, with the notebook's below."""
     __tracebackhide__ = True
     with shown_as_by_a_cell(shell):
-        end = _run(shell, runtime, body=body, settings=settings, route=route)
+        make = partial(
+            CellRun, shell, runtime, body=body, settings=settings, route=route, prepare=prepare, namespace=namespace
+        )
+        end = _run(shell, runtime, make, settings)
         if runtime.background is not None:
             runtime.background.cell_has_bound(end.bound)
     if end.error is not None:
@@ -77,17 +84,9 @@ def started_pool(runtime: Runtime, settings: PoolSettings) -> tuple[KernelPool, 
     return pool, just_now
 
 
-def _run(
-    shell: "InteractiveShell", runtime: Runtime, *, body: str, settings: PoolSettings, route: exchange.Route
-) -> End:
-    run = CellRun(
-        shell,
-        runtime,
-        body=body,
-        settings=settings,
-        route=route,
-        before_shipping=None if runtime.background is None else runtime.background.cell_is_about_to_read,
-    )
+def _run(shell: "InteractiveShell", runtime: Runtime, make: Callable[..., CellRun], settings: PoolSettings) -> End:
+    background = runtime.background
+    run = make(before_shipping=None if background is None else background.cell_is_about_to_read)
     for text in run.notices:
         notice(text)
     pool, _ = started_pool(runtime, settings)
@@ -97,7 +96,7 @@ def _run(
             sending = Sending(run, unshippable=notice, press=interrupts.press)
             try:
                 status = StatusLine(shell, sending.about, wanted=settings.status_line)
-                outcome = _Replay(shell, runtime, pool, interrupts, status).of(sending)
+                outcome = _Waiting(shell, runtime, pool, interrupts, status, Replay(shell, sending.text)).of(sending)
                 if isinstance(outcome, End):
                     return outcome
                 run.without(outcome)
@@ -105,7 +104,7 @@ def _run(
                 sending.close()
 
 
-class _Replay:
+class _Waiting:
     """Waits for one sending, and shows on this thread what it shows. Takes it in when it has ended."""
 
     def __init__(
@@ -115,7 +114,9 @@ class _Replay:
         pool: KernelPool,
         interrupts: Interrupts,
         status: StatusLine,
+        replay: Replay,
     ) -> None:
+        self._replay = replay
         self._shell = shell
         self._bridge = runtime.bridge
         self._jobs_ahead = 0 if runtime.background is None else len(runtime.background.unended())
@@ -124,7 +125,6 @@ class _Replay:
         self._status = status
         self._events: queue.SimpleQueue[tuple[cells.Event, Future[bytes | None]] | None] = queue.SimpleQueue()
         self._running: _Running | None = None
-        self._late: list[Callable[[], object]] = []
         self._explains_at_s: float | None = monotonic() + EXPLAIN_S
 
     # A `Sink`, on the loop.
@@ -151,7 +151,7 @@ class _Replay:
         driving = self._bridge.enter(sending.drive(self._pool, self))
         driving.add_done_callback(lambda _: self._events.put(None))
         try:
-            return self._outcome(driving, sending.text)
+            return self._outcome(driving)
         except WorkerDied as died:
             if not self._interrupts.ended:
                 raise WorkerDied(f"{died}. What the cell had bound is lost") from None
@@ -159,15 +159,13 @@ class _Replay:
             raise KeyboardInterrupt from None
         finally:
             driving.cancel()
-            _show_text(sending.text.rest())
+            self._replay.end()
 
-    def _outcome(
-        self, driving: "Future[cells.Outcome | cells.Refused]", text: TextReader
-    ) -> cells.Outcome | cells.Refused:
+    def _outcome(self, driving: "Future[cells.Outcome | cells.Refused]") -> cells.Outcome | cells.Refused:
         look_at_s = monotonic() + POLL_S
         while True:
             if (left_s := look_at_s - monotonic()) <= 0:
-                self._look(text)
+                self._look()
                 look_at_s = monotonic() + POLL_S
                 continue
             try:
@@ -177,17 +175,17 @@ class _Replay:
             if happened is None:
                 return driving.result()
             event, handled = happened
-            _show_text(text.ready(event.at))
+            self._replay.up_to(event)
             handled.set_result(self._answer_to(event))
 
-    def _look(self, text: TextReader) -> None:
+    def _look(self) -> None:
         self._status.tick()
         if self._running is None:
             if self._interrupts.pressed:
                 raise KeyboardInterrupt
             self._explain_the_wait()
             return
-        _show_text(text.ready())
+        self._replay.tick()
         for text_of_it in self._interrupts.pass_on(self._running):
             notice(text_of_it)
 
@@ -204,9 +202,8 @@ class _Replay:
                 self._interrupts.saw(delivered=delivered)
             case cells.Ask():
                 return cells.encode(self._asked(event))
-            case cells.Display() | cells.Clear():
-                show = self._showing(event)
-                self._late.append(show) if isinstance(event, cells.Display) and event.late else show()
+            case cells.Display() | cells.Clear() | cells.Failure() | cells.Comm() | cells.Notice():
+                self._replay.event(event)
         return None
 
     def _asked(self, event: cells.Ask) -> cells.Answer:
@@ -217,22 +214,13 @@ class _Replay:
             except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 (the cell's to handle: EOFError, ...)
                 return cells.Answer(None, pickle.dumps(error))
 
-    def _showing(self, event: cells.Display | cells.Clear) -> Callable[[], object]:
-        """Loaded now, for its file goes with the call; to be shown now or later."""
-        publisher = self._shell.display_pub
-        if isinstance(event, cells.Clear):
-            return partial(publisher.clear_output, event.wait)
-        content = loaded(event.content)
-        shown = {"transient": content["transient"], "update": content["update"]}
-        return partial(publisher.publish, content["data"], content["metadata"], **shown)
-
     # When it has ended. An interrupt is held back.
 
     def _end(self, sending: Sending, outcome: cells.Outcome) -> End:
         try:
-            end = sending.finish(outcome, _Here(self._shell))
+            end = sending.finish(outcome, _Here(self._replay))
         finally:
-            self._show_late()
+            self._replay.show_late()
         if outcome.goes_on:
             sending.goes_on(late_text.shows_under_this_cell(self._shell))
         if end.error is None and (outcome.interrupted or self._interrupts.unsent):
@@ -240,31 +228,18 @@ class _Replay:
             return End(None, KeyboardInterrupt(), end.bound)
         return end
 
-    def _show_late(self) -> None:
-        """A plain cell shows its result or error before the figures that were left open."""
-        if not self._late:
-            return
-        events = self._shell.events
-
-        def show(_result: object) -> None:
-            events.unregister("post_run_cell", show)
-            for show_it in self._late:
-                show_it()
-
-        events.register("post_run_cell", show)
-
 
 class _Here:
     """A `Receiver` that takes all: nothing else has happened meanwhile."""
 
-    def __init__(self, shell: "InteractiveShell") -> None:
-        self._shell = shell
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
 
     def notice(self, text: str) -> None:
         notice(text)
 
     def payload(self, payload: dict[str, Any]) -> None:
-        self._shell.payload_manager.write_payload(payload)
+        self._replay.payload(payload)
 
     def takes(self, name: str) -> bool:  # noqa: ARG002
         return True
@@ -293,20 +268,6 @@ class _Running:
 
     def kill(self) -> None:
         self._bridge.enter(self._pool.crew.kill(self._call.worker.uid)).result()
-
-
-_SWITCHES = 100  # flushed per batch: each costs a message of its own
-
-
-def _show_text(parts: Iterator[tuple[str, str]]) -> None:
-    """ipykernel gathers each stream for 0.2 s, which would swap them: the one that is left is flushed."""
-    before, switches = "", 0
-    for name, text in parts:
-        if before and name != before and switches < _SWITCHES:
-            getattr(sys, before).flush()
-            switches += 1
-        getattr(sys, name).write(text)
-        before = name
 
 
 def notice(text: str) -> None:

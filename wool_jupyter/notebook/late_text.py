@@ -7,11 +7,13 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.outputs import TextReader
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+Text = Flow | TextReader
 Show = Callable[[str, str], object]  # (stream's name, text); called on the loop's thread
 
 _EVERY_S = 0.2
@@ -37,11 +39,12 @@ class LateText:
     """Lives on one loop. Owns the readers that it is given."""
 
     def __init__(self) -> None:
-        self._followed: deque[tuple[TextReader, UUID, Show]] = deque()
+        self._followed: deque[tuple[Text, UUID, Show]] = deque()
         self._is_watching = False
 
-    async def follow(self, text: TextReader, worker: UUID, show: Show, *, alive: Callable[[], Container[UUID]]) -> None:
+    async def follow(self, text: Text, worker: UUID, show: Show, *, alive: Callable[[], Container[UUID]]) -> None:
         """Until its worker is gone. `alive` says which are there."""
+        text.no_more_events()
         self._followed.append((text, worker, show))
         while len(self._followed) > _CELLS:
             self._end(self._followed.popleft())
@@ -65,7 +68,7 @@ class LateText:
                 self._end(followed)
 
     @staticmethod
-    def _end(followed: tuple[TextReader, UUID, Show]) -> None:
+    def _end(followed: tuple[Text, UUID, Show]) -> None:
         text, _, show = followed
         for name, part in text.rest():
             show(name, part)

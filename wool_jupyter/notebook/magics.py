@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, needs_local_scope, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from traitlets import Bool, Float, Int
 
 from wool_jupyter import host
 from wool_jupyter.errors import WoolError
-from wool_jupyter.notebook import job_words, threads
+from wool_jupyter.notebook import comment_form, job_words, threads
 from wool_jupyter.settings import PoolSettings
 
 if TYPE_CHECKING:
@@ -24,8 +24,14 @@ if TYPE_CHECKING:
     from wool_jupyter.notebook.runtime import Runtime
     from wool_jupyter.pool.kernel_pool import KernelPool
 
+COMMANDS = (
+    *("status", "start", "scale", "stop", "restart", "interrupt", "logs", "dashboard", "doctor"),
+    *job_words.WORDS,
+)
+
 _DEFAULTS = PoolSettings()
 _MANY = 4  # workers per CPU are worth a word
+_SHOWN = {"logs": "a log", "output": "output"}
 _NO_POOL = "a pool needs at least one worker"
 
 
@@ -44,6 +50,12 @@ class Wool(Magics):  # type: ignore[misc]
         min=0,
         allow_none=True,
         help="A larger result stays on its worker; None: a quarter of the memory that is free.",
+    ).tag(config=True)
+    output_budget_bytes = Int(
+        _DEFAULTS.output_budget_bytes,
+        min=1,
+        allow_none=True,
+        help="A cell's text beyond this is left out of the notebook, and `%wool output` has it; None: all is shown.",
     ).tag(config=True)
     start_timeout_s = Float(_DEFAULTS.start_timeout_s, min=0, help="How long one worker may take to start.").tag(
         config=True
@@ -109,8 +121,11 @@ class Wool(Magics):  # type: ignore[misc]
             forest = RandomForestClassifier().fit(X, y)     # the next cell runs at once, unless it reads `forest`
         """
         __tracebackhide__ = True
-        arguments = self._cell_options(line.partition("#")[0])
+        options, _, comment = line.partition("#")
+        arguments = self._cell_options(options, comment)
         inputs = _renamed("-i", arguments.inputs)
+        with _plainly():
+            _wait_for(inputs)
         _must_exist("-i", inputs, self.shell.user_ns)
         outputs = _renamed("-o", arguments.outputs)
         with _plainly():
@@ -129,10 +144,12 @@ class Wool(Magics):  # type: ignore[misc]
             runtime.background = Background(self.shell, runtime)
         return runtime.background
 
-    def _cell_options(self, line: str) -> Any:
+    def _cell_options(self, line: str, comment: str) -> Any:
         try:
             return parse_argstring(self.wool, line)
         except UsageError as error:
+            if comment_form.is_origin(comment):
+                raise UsageError(f"`# wool: …` on the first line takes options of %%wool: {error}") from None
             hint = " (`%wool start -n N` sets the number of workers)" if "unrecognized" in str(error) else ""
             raise UsageError(f"%%wool: {error}{hint}") from None
 
@@ -141,26 +158,15 @@ class Wool(Magics):  # type: ignore[misc]
         "action",
         nargs="?",
         default="status",
-        choices=[
-            "status",
-            "start",
-            "scale",
-            "stop",
-            "restart",
-            "interrupt",
-            "logs",
-            "dashboard",
-            "doctor",
-            *job_words.WORDS,
-        ],
+        choices=COMMANDS,
         help="What to do with the pool, or with background jobs; without one: status.",
     )
     @argument(
         "what",
         nargs="?",
-        metavar="N | WORKER | JOB",
+        metavar="N | WORKER | JOB | CELL",
         help="Number of worker processes (with scale), or the worker (with restart and interrupt): the beginning of its name in "
-        "`%%wool status` will do. Or numbers of jobs (with wait, cancel and output).",
+        "`%%wool status` will do. Or numbers of jobs (with wait, cancel and output), or that of a cell (with output).",
     )
     @argument(
         "-n",
@@ -169,18 +175,23 @@ class Wool(Magics):  # type: ignore[misc]
         dest="number",
         type=int,
         metavar="N",
-        help="Number of worker processes (with start and restart), or of lines (with logs).",
+        help="Number of worker processes (with start and restart), or of lines (with logs and output).",
     )
+    @no_var_expand
+    @needs_local_scope
     @line_magic("wool")
-    def wool_line(self, line: str) -> Any:
-        """Look at this notebook's pool and look after it.
+    def wool_line(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
+        """Look at this notebook's pool and look after it. Anything else is Python that is run on a worker, as a cell is.
 
         `scale` makes it larger or smaller; busy workers end when their cells have. `restart` and `interrupt` take a worker, or all.
         `logs` shows what its processes wrote outside of cells, and crash reports; `doctor` what belongs into a bug report.
         `jobs` lists the cells that run in the background (`%%wool --bg`); `wait` waits for all of them or some, `cancel` ends some,
-        `output` shows again what one has shown.
+        `output` shows again what one has shown, or what was too much of a cell's output for the notebook.
 
         Examples::
+
+            best = %wool search(grid)       # the value of an expression
+            %wool output 5
 
             %wool start -n 4
             %wool status
@@ -192,8 +203,27 @@ class Wool(Magics):  # type: ignore[misc]
             %wool wait 3
             %wool stop
         """
+        __tracebackhide__ = True
+        namespace = self.shell.user_ns if local_ns is None else local_ns
+        word = line.split(maxsplit=1)[0] if line.strip() else ""
+        if word and word.partition("#")[0] not in {*COMMANDS, ""}:
+            return self._expression(line, namespace)
+        if word in namespace or word in self.shell.user_ns:
+            print(f"wool: `{word}` is the command here; `%wool ({word})` is the variable of this name", file=sys.stderr)
+        return self._command(self.shell.var_expand(line))
+
+    def _expression(self, line: str, namespace: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        from wool_jupyter.notebook import line_form
+
+        line_form.must_be_meant(line, {**self.shell.user_ns, **namespace}, commands=COMMANDS)
+        with _plainly():
+            runtime = _runtime()
+        return line_form.run(self.shell, runtime, line, settings=self.settings(), namespace=namespace)
+
+    def _command(self, line: str) -> Any:
         line = line.partition("#")[0]
-        if (words := line.split()) and words[0] in job_words.WORDS:
+        if (words := line.split()) and words[0] in job_words.WORDS and not self._is_about_a_cell(words):
             runtime = _runtime_if_loaded()
             with _plainly():
                 job_words.run(*words, background=None if runtime is None else runtime.background)
@@ -214,21 +244,29 @@ class Wool(Magics):  # type: ignore[misc]
                     self._interrupt(arguments.what or "")
                 case "logs":
                     self._logs(arguments.number)
+                case "output":
+                    return self._output(arguments.what, arguments.number)
                 case "dashboard":
                     return self._dashboard()
                 case action:
                     getattr(self, f"_{action}")()
         return None
 
+    def _is_about_a_cell(self, words: list[str]) -> bool:
+        """`%wool output N`: of a job if there is one of this number."""
+        runtime = _runtime_if_loaded()
+        jobs = {} if runtime is None or runtime.background is None else runtime.background.jobs
+        return words[0] == "output" and not any(word.isdecimal() and int(word) in jobs for word in words[1:])
+
     @staticmethod
     def _check(arguments: Any) -> None:
         action, number, what = arguments.action, arguments.number, arguments.what
         if number is not None:
-            if action not in ("start", "restart", "logs"):
+            if action not in ("start", "restart", "logs", "output"):
                 hint = f"; `%wool scale {number}` changes the number of workers" if action == "scale" else ""
                 raise UsageError(f"%wool {action} takes no -n{hint}")
             if number < 1:
-                needs = "a log is shown by lines, at least one" if action == "logs" else _NO_POOL
+                needs = f"{_SHOWN[action]} is shown by lines, at least one" if action in _SHOWN else _NO_POOL
                 raise UsageError(f"{needs}, not {number}")
         if action == "scale":
             if what is None or not what.lstrip("-").isdecimal():
@@ -237,10 +275,10 @@ class Wool(Magics):  # type: ignore[misc]
                 )
             if int(what) < 1:
                 raise UsageError(f"{_NO_POOL}, not {what}; `%wool stop` ends it")
-        elif what is not None and action not in ("restart", "interrupt"):
+        elif what is not None and action not in ("restart", "interrupt", "output"):
             hint = f"; `%wool {action} -n {what}` would" if action in ("start", "logs") and what.isdecimal() else ""
             raise UsageError(f"%wool {action} does not take `{what}`{hint}")
-        elif what is not None and number is not None:
+        elif what is not None and number is not None and action == "restart":
             raise UsageError(f"%wool restart takes a worker or -n, not both: it was given `{what}` and -n {number}")
 
     @classmethod
@@ -256,6 +294,7 @@ class Wool(Magics):  # type: ignore[misc]
         return PoolSettings(
             workers=self.workers,
             result_budget_bytes=self.result_budget_bytes,
+            output_budget_bytes=self.output_budget_bytes,
             start_timeout_s=self.start_timeout_s,
             status_line=self.status_line,
         )
@@ -375,6 +414,22 @@ class Wool(Magics):  # type: ignore[misc]
         else:
             print("wool: no pool runs, so there is no log")
 
+    def _output(self, cell: str | None, lines: int | None) -> Any:
+        if cell is not None and not cell.isdecimal():
+            raise UsageError(
+                f"%wool output takes the number of a cell, the one in brackets beside it, and not `{cell}`"
+            )
+        runtime = _runtime_if_loaded()
+        left_out = None if runtime is None else runtime.left_out.find(None if cell is None else int(cell))
+        if runtime is None or left_out is None:
+            known = [] if runtime is None else runtime.left_out.cells()
+            have = f"; there is some of {', '.join(map(str, known))}" if known else ""
+            print(f"wool: nothing was left out of the output of {'any cell' if cell is None else f'cell {cell}'}{have}")
+            return None
+        from wool_jupyter.notebook.left_out import Recalled
+
+        return Recalled(self.shell, left_out, budget_bytes=self.output_budget_bytes, lines=lines)
+
     def _doctor(self) -> None:
         from wool_jupyter.notebook import doctor
 
@@ -401,6 +456,13 @@ def _renamed(option: str, given: list[list[str]] | None) -> dict[str, str] | Non
             raise UsageError(f"{option} names `{new}` twice")
         renamed[new] = old or new
     return renamed
+
+
+def _wait_for(renamed: Mapping[str, str] | None) -> None:
+    """Until those are bound that background jobs are to bind."""
+    runtime = _runtime_if_loaded()
+    if renamed and runtime is not None and runtime.background is not None:
+        runtime.background.about_to_read(renamed.values())
 
 
 def _must_exist(option: str, renamed: Mapping[str, str] | None, namespace: Mapping[str, Any]) -> None:

@@ -94,11 +94,8 @@ class Pending:
         """`bound`: what it has surely bound or deleted; what else it has is seen. Returns what to tell the user."""
         notices = []
         for job, claims in self._jobs.items():
-            lost = [
-                name
-                for name, claim in claims.by_name.items()
-                if not claim.given_up and self._is_bound(name, claim.before, bound)
-            ]
+            claimed = sorted(name for name, claim in claims.by_name.items() if not claim.given_up)
+            lost = [name for name in claimed if self._is_bound(name, claims.by_name[name].before, bound)]
             for name in lost:
                 claims.by_name[name].given_up = True
             if told := [name for name in lost if claims.by_name[name].told]:

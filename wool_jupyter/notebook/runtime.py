@@ -21,8 +21,8 @@ from wool_jupyter.notebook import logs, threads
 from wool_jupyter.notebook.bridge import Bridge, bridge
 from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.handles import Handles
-from wool_jupyter.notebook.late_text import LateText, Show
-from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.notebook.late_text import LateText, Show, Text
+from wool_jupyter.notebook.left_out import Shelf
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.pool.members import WorkerSnapshot
@@ -48,6 +48,7 @@ class Runtime:
         self._parents: tuple[Home | None, KernelPool | None] = None, None  # in a forked child
         self.failed_log: str | None = None  # what the last start wrote, if it failed: its files are gone
         self.handles = Handles(changed=self._pins_changed)
+        self.left_out = Shelf()
         self.unshippable: list[str] = []  # aspects of the process that the last cell had to go without
         self._late_text = LateText()
         self.background: Background | None = None  # made by the first cell with --bg
@@ -140,7 +141,7 @@ class Runtime:
             self.bridge.abandon(outcome, unwanted)
             raise
 
-    def follow(self, text: TextReader, worker: UUID, show: Show) -> None:
+    def follow(self, text: Text, worker: UUID, show: Show) -> None:
         """What its threads and children print from now on."""
         self.bridge.start(self._late_text.follow(text, worker, show, alive=self._alive), "late text")
 

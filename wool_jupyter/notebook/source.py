@@ -1,14 +1,16 @@
 """The text of a cell body as Python, on the lines where the user sees it."""
 
 import linecache
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.compilerop import code_name
 
-from wool_jupyter.notebook import tracebacks
+from wool_jupyter.notebook import comment_form, tracebacks
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -28,7 +30,29 @@ def prepare_source(shell: "InteractiveShell", cell: str) -> CellSource:
     number = _running_number(shell, cell)
     above = next(filter(None, (_lines_above(raw, cell) for raw in _raw_cells(shell))), _UNKNOWN_ABOVE)
     padding = [*(_commented(line) for line in above), *_leading_blank_lines(cell)]
-    source = "".join(line + "\n" for line in padding) + shell.transform_cell(cell)
+    with comment_form.as_comment(shell):
+        source = "".join(line + "\n" for line in padding) + shell.transform_cell(cell)
+    return _registered(shell, source, number)
+
+
+def prepare_line(shell: "InteractiveShell", line: str) -> CellSource:
+    """What a line magic got: on the line of the cell where it stands."""
+    frame = cell_frame(shell)
+    if frame is None:
+        return _registered(shell, shell.transform_cell(line), shell.execution_count)
+    number = shell.compile._filename_map[frame.f_code.co_filename]
+    return _registered(shell, "\n" * (frame.f_lineno - 1) + shell.transform_cell(line), number)
+
+
+def cell_frame(shell: "InteractiveShell") -> FrameType | None:
+    """The innermost frame of the notebook's code that runs."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename not in shell.compile._filename_map:
+        frame = frame.f_back
+    return frame
+
+
+def _registered(shell: "InteractiveShell", source: str, number: int) -> CellSource:
     # Not the name that ipykernel would give: it ends in .py and no such file exists, which makes IPython 9 show
     # the wrong lines of causes and comprehensions.
     filename = code_name(source, number)
@@ -85,11 +109,13 @@ def _lines_above(raw: str, cell: str) -> list[str]:
         if count > 0
         else False
     )
-    return raw_lines[:count] if same and "%%" in "".join(raw_lines[:count]) else []
+    is_magic = any("%%" in line or comment_form.is_form(line) for line in raw_lines[: max(0, count)])
+    return raw_lines[:count] if same and is_magic else []
 
 
 def _commented(line: str) -> str:
-    return f"# {line.strip()}" if line.strip() else ""
+    line = line.strip()
+    return line if not line or line.startswith("#") else f"# {line}"
 
 
 def _leading_blank_lines(cell: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ _LEADING_OPTIONS = re.compile(r"(?:\s*-[a-zA-Z]+\s*\d*\s)*")
 _RUN_MAGIC = frozenset({"run_line_magic", "run_cell_magic"})
 _RUNS_IN_NAMESPACE = frozenset({"time", "capture"})
 _RUNS_APART = frozenset({"timeit", "prun", "memit", "mprun", "lprun"})
-_LISTS_NAMESPACE = frozenset({"who", "whos", "who_ls"})
+_LISTS_NAMESPACE = frozenset({"who", "whos", "who_ls", "psearch"})
 _EVALUATORS = frozenset({"exec", "eval"})
 _WHOLE_WITHOUT_ARGUMENTS = frozenset({"locals", "vars", "dir"})
 

@@ -7,7 +7,6 @@ the cell's thread ─ submitted ─▶ Submissions ◀─ printed, settled ─ c
 import asyncio
 import contextvars
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -16,9 +15,11 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from wool_jupyter.notebook import widgets
+from wool_jupyter.notebook.cell_run import loaded
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
-from wool_jupyter.wire import ambient, batches, buffers, cells
+from wool_jupyter.wire import ambient, batches, cells
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -108,8 +109,10 @@ class Submissions:
     def printed(self, worker: UUID, at: tuple[int, int], shown: tuple[bytes, ...], *, goes_on: bool) -> None:
         reader = self._readers[worker]
         for event in map(cells.decode_event, shown):
+            if isinstance(event, cells.InPlace):
+                reader.came()
             self._show.text(reader.ready(event.at))
-            if isinstance(event, cells.Display | cells.Clear):
+            if isinstance(event, cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice):
                 self._show.event(event)
         self._show.text(reader.ready(at))
         (self._go_on.add if goes_on else self._go_on.discard)(worker)
@@ -186,7 +189,14 @@ class _Under:
                 self._context.run(self._streams[name].write, text)
             before = name
 
-    def event(self, event: cells.Display | cells.Clear) -> None:
+    def event(self, event: cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice) -> None:
+        match event:
+            case cells.Failure():
+                self.text(iter([("stderr", "\n".join([*event.traceback, ""]))]))
+                return
+            case cells.Notice(text=text):
+                self.text(iter([("stderr", f"wool: {text}\n")]))
+                return
         if self._kernel is None:
             return
         for stream in self._streams.values():
@@ -194,8 +204,11 @@ class _Under:
         if isinstance(event, cells.Clear):
             self._send("clear_output", {"wait": event.wait})
             return
-        stream_, out_of_band = buffers.unpack(event.content)
-        content = pickle.loads(stream_, buffers=out_of_band)
+        if isinstance(event, cells.Comm):
+            self._context.run(widgets.say, event.kind, event.comm, loaded(event.content))
+            return
+        content = loaded(event.content)
+        content["transient"] = content["transient"] or {}
         update = content.pop("update")
         self._send("update_display_data" if update else "display_data", content)
 

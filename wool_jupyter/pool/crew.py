@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from uuid import UUID, uuid4
@@ -36,6 +37,8 @@ _LOST = "The process that looks after the workers has ended, and they with it: a
 
 _ASKED = "as was asked"
 _OPTIONS = ChannelOptions()
+
+_GONE = 64  # ended workers that a call on its way may still name
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +84,7 @@ class Crew:
         nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
         self._options = options
         self._members: dict[UUID, Member] = {}
+        self._gone: deque[Member] = deque(maxlen=_GONE)
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
         self._starts: list[asyncio.Task[None]] = []  # of those that `supervise` has asked for, the latest last
@@ -315,7 +319,7 @@ class Crew:
         uid = member.metadata.uid
         if member.calls == 0 and member.care is None and not member.drains:
             self.slots.remove()
-        del self._members[uid]
+        self._gone.append(self._members.pop(uid))
         self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
         self._in_doubt = self._in_doubt or not self._is_proven(member)
         self.supervise()
@@ -356,14 +360,15 @@ class Crew:
     # Calls on them.
 
     def takes(self, uid: UUID) -> Member | None:
-        """A call was placed there, with a slot. None if the worker has ended since, which gives the slot back."""
-        member = self._members.get(uid)
+        """A call was placed there, with a slot. One that has ended since is told by the call's first step; None for a worker of
+        somebody else."""
+        member = self._members.get(uid) or next((gone for gone in self._gone if gone.metadata.uid == uid), None)
         if member is None:
             self.slots.add()
             return None
         member.calls += 1
-        if member.calls > 1:
-            self.slots.add()  # it waits behind another call there: no further main thread is taken
+        if member.calls > 1 or uid not in self._members:
+            self.slots.add()  # it waits behind another call there, or for nobody: no main thread is taken
         return member
 
     def obituary_of(self, uid: UUID) -> Callable[[], Awaitable[str]] | None:

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import Any
 
 from wool_jupyter import host
@@ -283,7 +284,7 @@ def _read_shell() -> dict[str, Any]:
     shell = _shell()
     if shell is None:
         return {}
-    options = {name: getattr(shell, name) for name in ("ast_node_interactivity", "autoawait")}
+    options = {name: getattr(shell, name) for name in ("ast_node_interactivity", "autoawait", "colors")}
     return {
         **options,
         "InlineBackend": dict(shell.config.InlineBackend),
@@ -322,32 +323,64 @@ def _printing(logger: logging.Logger) -> "list[logging.StreamHandler[Any]]":
     return [h for h in logger.handlers if type(h) is logging.StreamHandler and h.stream in (sys.stdout, sys.stderr)]
 
 
+_Printing = tuple[
+    bool, list[tuple[str, int, tuple[Any, Any] | None]]
+]  # propagate, (stream, level, (format, dates)) of handlers
+_SILENT: _Printing = (True, [])
+
+
 def _read_logging() -> dict[str, Any]:
     root = logging.getLogger()
-    handlers = [
-        ("stdout" if h.stream is sys.stdout else "stderr", h.level, h.formatter._fmt, h.formatter.datefmt)
-        for h in _printing(root)
-        if h.formatter is not None
-    ]
-    loggers = {
-        n: log.level for n, log in root.manager.loggerDict.items() if isinstance(log, logging.Logger) and log.level
+    loggers = {"": root, **{n: each for n, each in root.manager.loggerDict.items() if isinstance(each, logging.Logger)}}
+    return {
+        "disabled": root.manager.disable,
+        "levels": {name: each.level for name, each in loggers.items() if each.level},
+        "printing": {
+            name: state
+            for name, each in loggers.items()
+            if not _is_of_library(name) and (state := _read_printing(each)) != _SILENT
+        },
     }
-    return {"level": root.level, "handlers": handlers, "loggers": loggers, "disabled": root.manager.disable}
 
 
-def _write_logging(_before: Any, after: dict[str, Any]) -> None:
-    root = logging.getLogger()
-    for handler in _printing(root):
-        root.removeHandler(handler)
-    for stream, level, form, dates in after["handlers"]:
+def _is_of_library(name: str) -> bool:
+    """It gives its logger a handler when it is loaded, on each side."""
+    package = name.partition(".")[0]
+    return package != "__main__" and package in sys.modules
+
+
+def _read_printing(logger: logging.Logger) -> _Printing:
+    return logger.propagate, [
+        (
+            "stdout" if handler.stream is sys.stdout else "stderr",
+            handler.level,
+            None if (form := handler.formatter) is None else (form._fmt, form.datefmt),
+        )
+        for handler in _printing(logger)
+    ]
+
+
+def _write_logging(before: dict[str, Any] | None, after: dict[str, Any]) -> None:
+    logging.disable(after["disabled"])
+    levels, printing = after["levels"], after["printing"]
+    were = before or {"levels": {}, "printing": {}}
+    for name in {**dict.fromkeys(filterfalse(_is_of_library, ["", *were["levels"]])), **levels}:
+        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+    for name in {**were["printing"], **printing}:
+        _write_printing(logging.getLogger(name), printing.get(name, _SILENT))
+
+
+def _write_printing(logger: logging.Logger, wanted: _Printing) -> None:
+    if _read_printing(logger) == wanted:
+        return
+    logger.propagate, handlers = wanted
+    for old in _printing(logger):
+        logger.removeHandler(old)
+    for stream, level, form in handlers:
         handler = logging.StreamHandler(getattr(sys, stream))
         handler.setLevel(level)
-        handler.setFormatter(logging.Formatter(form, dates))
-        root.addHandler(handler)
-    root.setLevel(after["level"])
-    logging.disable(after["disabled"])
-    for name, level in after["loggers"].items():
-        logging.getLogger(name).setLevel(level)
+        handler.setFormatter(None if form is None else logging.Formatter(*form))
+        logger.addHandler(handler)
 
 
 _ASPECTS = {

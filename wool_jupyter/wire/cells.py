@@ -33,6 +33,8 @@ class CellRequest(msgspec.Struct, frozen=True):
     budget_bytes: int | None  # a result above this stays on the worker; None: a quarter of the free memory
     release: tuple[str, ...]  # keys of kept objects that nobody refers to any more
     results: tuple[str, ...] | None  # the names that come back, whatever their size; None: all that the cell binds
+    message: str  # the front end's, which output widgets name to have what follows; "": there is none
+    terminal: tuple[int, int] | None  # its columns and lines, where the kernel is IPython in a terminal
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -46,6 +48,29 @@ class Display(_Event, frozen=True, tag="display"):
 
 class Clear(_Event, frozen=True, tag="clear"):
     wait: bool
+
+
+class Failure(_Event, frozen=True, tag="failure"):
+    """An error that the cell shows and survives: of a formatter, of a script that it runs."""
+
+    name: str  # of its class
+    words: str
+    traceback: tuple[str, ...]
+    error: Parcel | None  # pickled, if it can be
+
+
+class Comm(_Event, frozen=True, tag="comm"):
+    """What a widget says to its model in the browser."""
+
+    kind: Literal["comm_open", "comm_msg", "comm_close"]
+    comm: str  # its id
+    content: Parcel  # pickled {target_name, target_module} of one that opens, with data, metadata and buffers
+
+
+class Notice(_Event, frozen=True, tag="notice"):
+    """A line of ours."""
+
+    text: str
 
 
 class Interrupted(_Event, frozen=True, tag="interrupted"):
@@ -104,7 +129,8 @@ class Refused(_Event, frozen=True, tag="refused"):
     name: str  # of the variable, if it is one
 
 
-Event = Display | Clear | Interrupted | Ask | Outcome | Refused
+InPlace = Display | Clear | Failure | Comm | Notice | Ask  # between two texts: each has its mark in the order file
+Event = Display | Clear | Failure | Comm | Notice | Interrupted | Ask | Outcome | Refused
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from wool_jupyter.worker.cell.local_modules import LocalModules
 from wool_jupyter.worker.cell.main_module import enter_new_main
 from wool_jupyter.worker.cell.shell import CellEnd, ZMQInteractiveShell, make_shell
 from wool_jupyter.worker.cell.spool import Capture, Spool, own
+from wool_jupyter.worker.cell.widgets import VIEW, Widgets
 
 
 class CellRunner:
@@ -28,7 +29,11 @@ class CellRunner:
     def __init__(self) -> None:
         self.gate = Gate(self._interrupted)
         self.capture = Capture()
-        self._shell: ZMQInteractiveShell = make_shell(self.gate, show=self._show, clear=self._clear, ask=self._ask)
+        self._shell: ZMQInteractiveShell = make_shell(
+            self.gate, show=self._show, clear=self._clear, ask=self._ask, fail=self._fail
+        )
+        self._widgets = Widgets(self._carry)
+        self._noticed: set[str] = set()  # by this cell
         self._modules = LocalModules()
         self._answers: queue.SimpleQueue[cells.Answer] = queue.SimpleQueue()
         self._places: tuple[str, ...] = ()
@@ -40,6 +45,7 @@ class CellRunner:
     def install(self) -> None:
         """Take over the process's streams and SIGINT."""
         self.capture.install()
+        self._widgets.install()
         self.gate.install()
         self._shell.builtin_trap.activate()
 
@@ -67,11 +73,15 @@ class CellRunner:
         self._places = request.places
         self._is_cell = True
         self.capture.begin(spool)
+        self.capture.is_terminal = request.terminal is not None
+        self._widgets.message = request.message
+        self._noticed.clear()
         self.gate.open()
         try:
             last = contextvars.Context().run(self._run, request, spool)
         finally:
             self.gate.close()
+            self.capture.take_streams()
             self._is_cell = False
             self._shell.forget()
             spool.end()
@@ -99,6 +109,8 @@ class CellRunner:
         # One that the cell left on would run while its own data is pickled.
         sys.settrace(tracers[0])
         sys.setprofile(tracers[1])
+        if replaced := self.capture.take_streams():
+            self._notice(f"{replaced} is put back at the end of the cell, which has left another in its place")
         return self._outcome(request, spool, arrival=arrival, before=before, end=end)
 
     def _arrive(self, request: cells.CellRequest) -> changes.Arrival:
@@ -130,7 +142,7 @@ class CellRunner:
             budget_bytes=request.budget_bytes,
             results=request.results,
         )
-        bundle = self._pack(self._shell.display_formatter.format(end.value), spool) if "" in reply.kept else None
+        bundle = self._pack(self._bundle(end.value), spool) if "" in reply.kept else None
         began, self._ambient = self._ambient or {}, ambient.here()
         # What loading has changed is not the cell's doing (an import that sets a variable, adds filters, draws random numbers).
         changed, were = ambient.differences(began, self._ambient)
@@ -164,14 +176,49 @@ class CellRunner:
     # What the shell shows, from whichever thread: it belongs to that thread's cell.
 
     def _show(self, data: Any, metadata: Any, transient: Any = None, update: bool = False) -> None:
-        content = {"data": data, "metadata": metadata, "transient": transient or {}, "update": update}
+        content = {"data": self._alive(data), "metadata": metadata, "transient": transient, "update": update}
         if (spool := self.capture.owner()) is not None:
-            event = cells.Display(self._lengths(spool), self._pack(content, spool), spool.body_ended)
-            spool.emit(cells.encode(event))
+            parcel = self._pack(content, spool)
+            self._emit(lambda at: cells.Display(at, parcel, spool.body_ended))
 
     def _clear(self, wait: bool) -> None:
+        if not self._widgets.keeps_from_clearing():
+            self._emit(lambda at: cells.Clear(at, wait))
+
+    def _fail(self, error: BaseException, traceback: list[str]) -> None:
         if (spool := self.capture.owner()) is not None:
-            spool.emit(cells.encode(cells.Clear(self._lengths(spool), wait)))
+            name, words = type(error).__name__, in_words(error).partition(": ")[2]
+            parcel = self._packed_error(error, spool)
+            self._emit(lambda at: cells.Failure(at, name, words, tuple(traceback), parcel))
+
+    def _carry(self, kind: Any, comm: str, content: dict[str, Any]) -> None:
+        if (spool := self.capture.owner()) is not None:
+            parcel = self._pack(content, spool)
+            self._emit(lambda at: cells.Comm(at, kind, comm, parcel))
+
+    def _notice(self, text: str) -> None:
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self._emit(lambda at: cells.Notice(at, text))
+
+    def _emit(self, event: Callable[[tuple[int, int]], cells.Event]) -> None:
+        if (spool := self.capture.owner()) is not None:
+            self.capture.flush()
+            spool.event(lambda at: cells.encode(event(at)))
+
+    def _bundle(self, value: object) -> tuple[dict[str, Any], dict[str, Any]]:
+        data, metadata = self._shell.display_formatter.format(value)
+        return self._alive(data), metadata
+
+    def _alive(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Without the view of a widget that would be deaf."""
+        if not (name := self._widgets.deaf(data)):
+            return data
+        self._notice(
+            f"`{name}` made on a worker is shown as text, for it would not hear you: what is to be clicked or typed into belongs "
+            "into a plain cell"
+        )
+        return {mime: content for mime, content in data.items() if mime != VIEW}
 
     def _interrupted(self, delivered: bool) -> None:
         """In a signal handler: nothing is flushed, for a flush may be what it interrupts."""
@@ -185,7 +232,8 @@ class CellRunner:
         while not self._answers.empty():  # to a question that was interrupted
             self._answers.get()
         if (spool := self.capture.running) is not None:
-            spool.emit(cells.encode(cells.Ask(self._lengths(spool), prompt, password)))
+            self.capture.flush()
+            spool.event(lambda at: cells.encode(cells.Ask(at, prompt, password)))
         answer = self._answers.get()
         if answer.value is None:
             raise pickle.loads(answer.error)
@@ -195,6 +243,12 @@ class CellRunner:
         file, out_of_band = io.BytesIO(), buffers.OutOfBand()
         pickling.NotebookPickler(file, out_of_band).dump(content)
         return buffers.pack(file.getvalue(), out_of_band.buffers, places=self._places, name=spool.next_name())
+
+    def _packed_error(self, error: BaseException, spool: Spool) -> buffers.Parcel | None:
+        try:
+            return self._pack(error, spool)
+        except Exception:  # noqa: BLE001 (whatever a user's object makes of it)
+            return None
 
     def _lengths(self, spool: Spool) -> tuple[int, int]:
         self.capture.flush()

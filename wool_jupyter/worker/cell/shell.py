@@ -9,6 +9,7 @@ import builtins
 import contextlib
 import functools
 import getpass
+import os
 import sys
 import types
 from collections.abc import Awaitable, Callable, Iterator
@@ -74,7 +75,7 @@ class EventPublisher(DisplayPublisher):  # type: ignore[misc]
         **_: Any,
     ) -> None:
         self._validate_data(data, metadata)
-        self.shell.show(data, metadata or {}, transient or {}, update)
+        self.shell.show(data, metadata or {}, transient, update)
 
     def clear_output(self, wait: bool = False) -> None:
         self.shell.clear(wait)
@@ -91,6 +92,7 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
     show = AnyTrait()  # (data, metadata, transient, update)
     clear = AnyTrait()  # (wait)
     ask = AnyTrait()  # (prompt, password) -> str; blocks the main thread
+    fail = AnyTrait()  # (error, lines of its traceback)
 
     request: CellRequest
     last_value: Any = None
@@ -162,6 +164,7 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
 
     def enter(self, request: CellRequest, module: types.ModuleType) -> None:
         self.request = request
+        _look_like_the_kernels(self, terminal=request.terminal)
         self.user_module, self.user_ns = module, vars(module)
         self.ns_table = {"user_global": self.user_ns, "user_local": self.user_ns, "builtin": vars(builtins)}
         self.init_user_ns()
@@ -259,7 +262,10 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
 
     def _showtraceback(self, etype: type, evalue: BaseException, stb: list[str]) -> None:
         if self._depth:  # of a nested run_cell, a script, a callback: shown, not raised
-            sys.stderr.write("\n".join([*stb, ""]))
+            self.fail(evalue, stb)
+
+    def get_parent(self) -> dict[str, Any]:
+        return {"header": {"msg_id": self.request.message}} if self.request.message else {}
 
     def forget(self) -> None:
         """Hold on to no object of the cell."""
@@ -274,7 +280,30 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
             asyncio.set_event_loop_policy(None)  # get_event_loop() works again in the next cell
 
 
+class TerminalInteractiveShell(ZMQInteractiveShell):
+    """What it is for a kernel that is IPython in a terminal."""
+
+    system = ZMQInteractiveShell.system_raw
+
+
 InteractiveShellABC.register(ZMQInteractiveShell)
+
+_terminal_size = os.get_terminal_size
+
+
+def _look_like_the_kernels(shell: ZMQInteractiveShell, *, terminal: tuple[int, int] | None) -> None:
+    """To those who ask where they are: by the name of the shell's class, by modules (tqdm.auto), by options (older tqdm), by the
+    terminal's size. A worker serves one kernel, but may be started before it is known which."""
+    if terminal is not None:
+        shell.__class__ = TerminalInteractiveShell
+        shell.config.pop("IPKernelApp", None)
+        if sys.modules.get("ipykernel.zmqshell") is _NOTEBOOK:
+            del sys.modules["ipykernel.zmqshell"]
+        os.get_terminal_size = lambda fd=1: os.terminal_size(terminal) if fd in (0, 1, 2) else _terminal_size(fd)
+
+
+_NOTEBOOK: Any = types.ModuleType("ipykernel.zmqshell")
+_NOTEBOOK.ZMQInteractiveShell = ZMQInteractiveShell
 
 
 class CellLoop(asyncio.SelectorEventLoop):
@@ -323,14 +352,13 @@ def _page(shell: ZMQInteractiveShell, strg: Any, start: int = 0, screen_lines: i
     shell.payload_manager.write_payload({"source": "page", "data": data, "start": max(0, start)})
 
 
-def make_shell(gate: Gate, *, show: Any, clear: Any, ask: Any) -> ZMQInteractiveShell:
+def make_shell(gate: Gate, **events: Any) -> ZMQInteractiveShell:
+    """`events` are `show`, `clear`, `ask` and `fail`."""
     config = Config()
-    config.IPKernelApp = Config()  # "IPKernelApp" in get_ipython().config: older tqdm's test for a notebook
+    config.IPKernelApp = Config()
     config.HistoryManager.enabled = False
-    shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=config, gate=gate, show=show, clear=clear, ask=ask)
+    shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=config, gate=gate, **events)
     atexit.unregister(shell.atexit_operations)
-    stub: Any = types.ModuleType("ipykernel.zmqshell")  # tqdm.auto's test
-    stub.ZMQInteractiveShell = ZMQInteractiveShell
-    sys.modules.setdefault("ipykernel.zmqshell", stub)
+    sys.modules.setdefault("ipykernel.zmqshell", _NOTEBOOK)
     asyncio.run = run_nested
     return shell

@@ -4,14 +4,17 @@
     os.write(1), C, children ──▶ descriptors 1, 2┘   order         marks: lengths of both, and which stream goes on
 
 A mark is written before a Python-level write that switches streams, and before one that finds the other stream longer than the
-last mark says (somebody wrote below Python). Between two marks the stream that the first one names comes first.
+last mark says (somebody wrote below Python). Between two marks the stream that the first one names comes first. Another is written
+with each event that has its place in the text, for text and events reach the reader by different ways.
 """
 
 import contextvars
 import ctypes
+import errno
 import io
 import itertools
 import os
+import signal
 import sys
 import threading
 import weakref
@@ -19,9 +22,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from wool_jupyter.wire.text import ERR, MARK, NAMES, ORDER, OUT, PAIR
+from wool_jupyter.wire.text import ERR, EVENT, MARK, NAMES, ORDER, OUT, PAIR
 
 _owner: "contextvars.ContextVar[Spool | None]" = contextvars.ContextVar("wool_spool", default=None)
+_SIGNALS = signal.valid_signals()
 _WRITE_FLAGS = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
 
 
@@ -31,17 +35,34 @@ class Spool:
 
     def __init__(self, directory: str, emit: Callable[[bytes], object] = lambda _: None) -> None:
         self.emit = emit
+        self._directory = directory
         self.body_ended = False
         self._serials = itertools.count(1)
         self._fds = [os.open(f"{directory}/{name}", _WRITE_FLAGS, 0o600) for name in (*NAMES, ORDER)]
         weakref.finalize(self, _close, self._fds).atexit = False
         self._marked: PAIR = (0, 0)
         self._goes_on = OUT
+        self._has_ended = False
         self.lock = threading.RLock()  # re-entrant: a signal handler may print while a print is under way
 
+    def event(self, encoded: Callable[[PAIR], bytes]) -> None:
+        """Sent, and its place marked, in one order; a signal waits until both is done. `encoded` gets the lengths. Lost after the
+        end: a display of a thread that outlives its cell has no cell to go to."""
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            with self.lock:
+                if not self._has_ended:
+                    at = self.lengths()
+                    data = encoded(at)
+                    self._mark(*at, self._goes_on + EVENT)
+                    self.emit(data)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
     def end(self) -> None:
-        """A display of a thread that outlives its cell has no cell to go to."""
-        self.emit = lambda _: None
+        with self.lock:
+            self._has_ended = True
+            self.emit = lambda _: None
 
     def has_threads(self) -> bool:
         """Beside the main thread."""
@@ -68,9 +89,27 @@ class Spool:
             if self._goes_on != stream or os.lseek(self._fds[other], 0, os.SEEK_END) != self._marked[other]:
                 self._marked = self.lengths()
                 self._goes_on = stream
-                os.write(self._fds[2], MARK.pack(*self._marked, stream))
-            while data:
-                data = data[os.write(self._fds[stream], data) :]
+                self._mark(*self._marked, stream)
+            try:
+                while data:
+                    data = data[os.write(self._fds[stream], data) :]
+            except OSError as error:
+                raise self._in_words(error) from None
+
+    def _mark(self, out: int, err: int, what: int) -> None:
+        try:
+            os.write(self._fds[2], MARK.pack(out, err, what))
+        except OSError as error:
+            raise self._in_words(error) from None
+
+    def _in_words(self, error: OSError) -> OSError:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return error
+        return OSError(
+            error.errno,
+            f"{error.strerror}: a cell's output waits in {self._directory} until the notebook has it, and there is no room there. "
+            "Free some, or print less",
+        )
 
     def lengths(self) -> PAIR:
         return os.lseek(self._fds[OUT], 0, os.SEEK_END), os.lseek(self._fds[ERR], 0, os.SEEK_END)
@@ -87,22 +126,18 @@ class CellStream(io.TextIOBase):
 
     def __init__(self, capture: "Capture", stream: int) -> None:
         self._capture, self._stream = capture, stream
-        self.name = f"<{NAMES[stream]}>"
+        self.name = NAMES[stream]  # as ipykernel's
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
         return "UTF-8"
-
-    @property
-    def errors(self) -> str:  # type: ignore[override]
-        return "backslashreplace"
 
     def write(self, text: str, /) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text)}")
         owner = self._capture.owner()
         if owner is None:
-            os.write(self.fileno(), text.encode(errors=self.errors))  # the worker's log
+            os.write(self.fileno(), text.encode(errors="backslashreplace"))  # the worker's log
         else:
             owner.write(self._stream, text)
         return len(text)
@@ -114,7 +149,7 @@ class CellStream(io.TextIOBase):
         return True
 
     def isatty(self) -> bool:
-        return False
+        return self._capture.is_terminal
 
     def close(self) -> None:
         """Not closed: the next cell prints through it too."""
@@ -126,6 +161,7 @@ class Capture:
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None)
         self.running: Spool | None = None
+        self.is_terminal = False  # where it is shown
         self.stdout, self.stderr = CellStream(self, OUT), CellStream(self, ERR)
 
     def install(self) -> None:
@@ -136,6 +172,13 @@ class Capture:
         sys.stdout, sys.stderr = self.stdout, self.stderr
         _inherit_owner(self.owner)
         os.register_at_fork(after_in_child=self._after_fork)
+
+    def take_streams(self) -> str:
+        """Back from whoever has replaced them; says which it were."""
+        mine = {"sys.stdout": self.stdout, "sys.stderr": self.stderr}
+        found = {"sys.stdout": sys.stdout, "sys.stderr": sys.stderr}
+        sys.stdout, sys.stderr = self.stdout, self.stderr
+        return " and ".join(f"`{name}`" for name, stream in found.items() if stream is not mine[name])
 
     def owner(self) -> Spool | None:
         """The caller's cell: its context's, else its thread's, else the running one; None before the first."""

@@ -1,0 +1,106 @@
+"""Where people see the output of cells in the background, in JupyterLab and Notebook 7."""
+
+import json
+import re
+
+import pytest
+
+from tests.support.browser import Gate
+
+expect = pytest.importorskip("playwright.sync_api", reason="run `make test-browser`").expect
+
+LOAD = "%load_ext wool_jupyter\n%wool start -n 2"
+LONG_MS = 30_000
+SHOWS = (
+    "from IPython.display import HTML, display\n"
+    "for n in range(3): print('line', n, flush=True)\n"
+    "display(HTML('<i>rich</i>'))\n"
+)
+
+
+@pytest.fixture
+def gates(tmp_path):
+    return [Gate(tmp_path / f"gate-{n}") for n in range(3)]
+
+
+def outputs(page, index):
+    return page.cell(index).locator(".jp-OutputArea")
+
+
+def test_output_comes_to_its_own_cell_while_another_runs_and_is_saved(page, gates):
+    first, second, other = gates
+    job = f"%%wool --bg\n{first.cell}\n{SHOWS}{second.cell}\nx = 41\nx + 1"
+    page.open([LOAD, job, f"print('other', flush=True)\n{other.cell}", "x"])
+    page.run(0)
+    page.run(1)
+    expect(outputs(page, 1)).to_contain_text("job 1 runs since", timeout=LONG_MS)
+    page.begin(2)
+    expect(outputs(page, 2)).to_contain_text("other")
+    first.open()
+    expect(outputs(page, 1)).to_contain_text("line 2")
+    expect(outputs(page, 1).locator("i")).to_have_text("rich")
+    assert page.is_busy(2)
+    other.open()
+    assert page.ended(2) == "other\nwent on"
+    second.open()
+    expect(outputs(page, 1)).to_contain_text("42")
+    expect(outputs(page, 1)).to_contain_text(re.compile(r"job 1 is done after .*bound .*`x`"))
+    assert page.run(3).splitlines()[-1] == "41"
+    page.save()
+    saved = json.loads((page.server.folder / "test.ipynb").read_text())["cells"][1]["outputs"]
+    assert "job 1 is done after" in "".join(saved[0]["data"]["text/plain"])
+    assert any("line 0" in "".join(output.get("text", "")) for output in saved)
+
+
+def test_an_error_is_shown_under_its_own_cell(page):
+    page.open([LOAD, "%%wool --bg\nprint('before')\nboom = 1 / 0", "boom"])
+    page.run(0)
+    page.run(1)
+    expect(outputs(page, 1)).to_contain_text("----> 3 boom = 1 / 0", timeout=LONG_MS)
+    expect(outputs(page, 1)).to_contain_text("job 1 failed after")
+    assert "`boom` was to be bound by job 1, which failed" in page.run(2)
+
+
+def test_a_cell_that_reads_a_pending_name_waits_and_stop_leaves_the_job_running(page, gates):
+    page.open([LOAD, f"%%wool --bg\n{gates[0].cell}\ny = 5", "y"])
+    page.run(0)
+    page.run(1)
+    page.begin(2)
+    expect(outputs(page, 2)).to_contain_text("waits for job 1", timeout=LONG_MS)
+    page.command("notebook:interrupt-kernel")
+    shown = page.ended(2)
+    assert "goes on; this cell has not run" in shown
+    assert "KeyboardInterrupt" in shown
+    expect(outputs(page, 1)).to_contain_text("job 1 runs since")
+    gates[0].open()
+    assert page.run(2).splitlines()[-1] == "5"
+
+
+def test_what_was_shown_while_the_page_was_loaded_anew_can_be_shown_again(page, gates):
+    page.open(
+        [
+            LOAD,
+            f"%%wool --bg\nprint('early', flush=True)\n{gates[0].cell}\nprint('late')",
+            "%wool wait",
+            "%wool output 1",
+        ]
+    )
+    page.run(0)
+    page.run(1)
+    expect(outputs(page, 1)).to_contain_text("early", timeout=LONG_MS)
+    page.save()
+    page.reload()
+    expect(outputs(page, 1)).to_contain_text("early", timeout=LONG_MS)
+    expect(page.cell(3)).to_be_visible()
+    gates[0].open()
+    page.run(2)
+    assert re.match(r"early\nwent on\nlate\nwool: job 1 is done", page.run(3))
+
+
+def test_the_badge_of_a_job_s_cell_tells_its_end(page, gates):
+    page.open([LOAD, f"%%wool --bg\n{gates[0].cell}", "1"])
+    page.run(0)
+    page.run(1)
+    expect(page.badge(1)).to_contain_text("running", timeout=LONG_MS)
+    gates[0].open()
+    expect(page.badge(1)).to_contain_text("· ok ·")

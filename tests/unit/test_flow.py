@@ -1,0 +1,240 @@
+"""How much of a cell's text reaches the notebook (`notebook.flow`), and what becomes of the rest (`notebook.left_out`)."""
+
+import re
+from itertools import groupby
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wool_jupyter.notebook import left_out
+from wool_jupyter.notebook.flow import Bucket, Flow
+from wool_jupyter.notebook.left_out import LeftOut, Shelf
+from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.wire.text import ERR, OUT
+from wool_jupyter.worker.cell.spool import Spool
+
+NOTICE = re.compile(r"wool: .* left out here \(.*\)\n")
+NAMES = ("stdout", "stderr")
+
+
+class Side:
+    """A cell that prints, and what is shown of it."""
+
+    def __init__(self, directory, budget_bytes):
+        self.now = 0.0
+        self.kept = LeftOut()
+        self.spool = Spool(str(directory))
+        reader = TextReader(str(directory))
+        self.flow = Flow(reader, budget_bytes, cell=5, shelve=lambda: self.kept, clock=lambda: self.now)
+        self.shown = []
+
+    def look(self):
+        self.shown += self.flow.ready()
+
+    def end(self):
+        self.shown += self.flow.rest()
+        self.flow.close()
+        return self.text()
+
+    def text(self, *names):
+        return "".join(text for name, text in self.shown if name in (names or NAMES))
+
+    def gaps(self):
+        return NOTICE.findall(self.text("stderr"))
+
+
+@pytest.fixture
+def side(tmp_path):
+    return Side(tmp_path, 10_000)
+
+
+def lines(first, last):
+    return "".join(f"line {n}\n" for n in range(first, last))
+
+
+def test_text_within_the_budget_is_all_there_is(side):
+    side.spool.write(OUT, lines(0, 500))
+    side.look()
+    assert side.end() == lines(0, 500)
+    assert list(side.kept.records()) == []
+
+
+def test_a_flood_shows_its_beginning_its_end_and_where_something_is_missing(side):
+    side.spool.write(OUT, lines(0, 20_000))
+    side.look()
+    first = side.text()
+    shown = side.end()
+    assert lines(0, 20_000).startswith(first)
+    assert first.endswith("\n")
+    assert 8_000 < len(first) <= 10_000
+    beginning, end = NOTICE.split(shown)
+    assert beginning == first
+    assert end.startswith("line ")
+    assert end.endswith("line 19999\n")
+    assert side.kept.text() == lines(0, 20_000)[len(first) : -len(end)]
+    assert "`%wool output 5` has it" in side.gaps()[0]
+
+
+def test_a_flood_is_read_on_while_nothing_of_it_is_shown(side):
+    """Or its file would grow."""
+    for n in range(20):
+        side.spool.write(OUT, lines(n * 1000, n * 1000 + 1000))
+        side.look()
+    assert side.kept.kept_bytes > len(lines(0, 20_000)) - 40_000
+    assert len(side.text()) <= 10_000
+
+
+def test_a_little_of_the_other_stream_does_not_hold_a_flood_up(side):
+    side.spool.write(OUT, "begin\n")
+    side.spool.write(ERR, "warning\n")
+    for n in range(20):
+        side.spool.write(OUT, lines(n * 1000, n * 1000 + 1000))
+        side.look()
+    assert side.kept.kept_bytes > len(lines(0, 20_000)) - 40_000
+    assert "warning\n" in side.text("stderr")
+
+
+def test_what_is_left_out_of_both_streams_keeps_their_order(side):
+    written = [f"line {n}\n" for n in range(5_000)]
+    for n, line in enumerate(written):
+        side.spool.write(n % 2, line)
+        if n % 500 == 0:
+            side.look()
+    side.look()
+    kept = side.kept.text()
+    assert len(kept) > 20_000
+    assert kept in "".join(written)
+
+
+def test_a_flood_is_looked_at_again_when_the_budget_has_filled_up(tmp_path):
+    side = Side(tmp_path, 100_000)
+    for n in range(80):
+        side.now += 0.1
+        side.spool.write(OUT, lines(n * 1000, n * 1000 + 1000))
+        side.look()
+    assert 2 <= len(side.gaps()) <= 5
+    assert NOTICE.split(side.text())[-1].endswith("999\n")
+
+
+def test_slow_text_is_shown_for_ever(side):
+    for n in range(1000):
+        side.now += 0.1
+        side.spool.write(OUT, f"epoch {n} " + "." * 50 + "\n")
+        side.look()
+    assert side.gaps() == []
+    assert side.text().endswith("\n")
+    assert side.text().count("\n") == 1000
+
+
+def test_a_line_without_an_end_is_cut_between_characters(side):
+    side.spool.write(OUT, "日本🎉" * 100_000)
+    side.look()
+    assert "\ufffd" not in side.end()
+
+
+def test_bytes_that_are_no_text_are_cut_too(side, tmp_path):
+    import os
+
+    os.write(side.spool.descriptor(OUT), bytes(range(256)) * 1000)
+    side.look()
+    assert len(side.end()) < 40_000
+
+
+def test_without_a_budget_all_is_shown(tmp_path):
+    side = Side(tmp_path, None)
+    side.spool.write(OUT, lines(0, 100_000))
+    side.look()
+    assert side.end() == lines(0, 100_000)
+    assert all(side.flow.allows_display() for _ in range(10_000))
+
+
+def test_what_has_no_place_is_counted_and_not_read(side, monkeypatch):
+    monkeypatch.setattr(left_out, "KEPT_BYTES", 100_000)
+    side.spool.write(OUT, lines(0, 100_000))
+    side.look()
+    side.spool.write(OUT, lines(100_000, 300_000))
+    side.look()
+    side.end()
+    assert side.kept.kept_bytes <= 100_000
+    assert len(side.text()) < 20_000
+    left = len(lines(0, 300_000)) - len(NOTICE.sub("", side.text()))
+    assert side.kept.kept_bytes + side.kept.lost_bytes == left
+    assert "has what came first of it" in side.gaps()[-1]
+
+
+def test_too_many_displays_are_left_out_and_kept(side):
+    allowed = [side.flow.allows_display() for _ in range(3_000)]
+    assert allowed == sorted(allowed, reverse=True)
+    assert 1_000 < sum(allowed) < 3_000
+    side.flow.leave_out({"data": {"text/plain": "a picture"}}, 100)
+    side.end()
+    assert "1 display left out" in side.gaps()[0]
+    assert side.kept.text() == "a picture\n"
+
+
+def test_a_cell_that_clears_its_output_has_the_whole_budget_again(side):
+    for n in range(20):
+        side.spool.write(OUT, lines(0, 900))
+        side.look()
+        side.flow.cleared()
+        assert all(side.flow.allows_display() for _ in range(500)), n
+    assert side.gaps() == []
+
+
+writes = st.lists(
+    st.tuples(st.sampled_from([OUT, ERR]), st.integers(1, 3_000), st.sampled_from("abé日\n")), max_size=30
+)
+
+
+@settings(deadline=None)
+@given(writes=writes, looks=st.sets(st.integers(0, 29)), budget=st.sampled_from([500, 5_000, 50_000]))
+def test_what_is_shown_and_what_is_kept_is_all_there_is_in_order(tmp_path_factory, writes, looks, budget):
+    side = Side(tmp_path_factory.mktemp("cell"), budget)
+    for n, (stream, count, character) in enumerate(writes):
+        side.spool.write(stream, character * count + "\n")
+        if n in looks:
+            side.look()
+    side.end()
+    for stream, name in enumerate(NAMES):
+        written = "".join(c * count + "\n" for s, count, c in writes if s == stream)
+        kept = "".join(
+            data.decode(errors="replace") for record in side.kept.records() for n, data in record if n == name
+        )
+        shown = NOTICE.sub("", side.text(name))
+        if not kept:
+            assert shown == written
+        assert _without_cut_characters(sorted(shown + kept)) == _without_cut_characters(sorted(written))
+
+
+def _without_cut_characters(characters):
+    return [(c, len(list(group))) for c, group in groupby(characters) if c in "ab\n"]
+
+
+def test_the_shelf_makes_room_for_the_newest(monkeypatch):
+    monkeypatch.setattr(left_out, "KEPT_BYTES", 1_000)
+    shelf = Shelf()
+    for cell in (1, 2, 3):
+        shelf.of(cell, run="").add_text([("stdout", b"x" * 400)])
+    shelf.of(4, run="")
+    assert shelf.cells() == [2, 3, 4]
+    assert shelf.find(None) is shelf.find(4)
+    assert shelf.find(1) is None
+
+
+def test_a_cell_that_is_run_again_begins_anew_and_its_lines_go_together():
+    shelf = Shelf()
+    for run, text in (("one", b"a"), ("one", b"b"), ("two", b"c"), ("two", b"d")):
+        shelf.of(1, run=run).add_text([("stdout", text)])
+    assert shelf.find(1).text() == "cd"
+
+
+def test_a_bucket_fills_up_again_and_never_overflows():
+    now = [0.0]
+    bucket = Bucket(100, 10, lambda: now[0])
+    bucket.take(100)
+    assert bucket.level == 0
+    now[0] = 3
+    assert bucket.level == 30
+    now[0] = 300
+    assert bucket.level == 100
