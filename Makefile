@@ -47,9 +47,10 @@ check: $(VENV)/.has-test ## format, lint, types and import contracts
 		echo "== $$step"; $(BIN)/$$step || red=1; \
 	done; exit $$red
 
-format: $(VENV)/.has-test ## rewrite the files the way `make check` wants them
+format: $(VENV)/.has-test ## rewrite the files the way `make check` and `make web` want them
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+	@test ! -d labextension/node_modules || (cd labextension && npm run --silent format)
 
 web: $(VENV)/.has-browser $(NODE_MODULES) ## check, test and rebuild what the browser shows (needs Node.js)
 	@cd labextension && npm run --silent lint && npm run --silent test

@@ -122,9 +122,17 @@ test.each([
 
 test('requests are sent once the kernel has answered, and what it refuses is told', async () => {
   const kernel = new FakeKernel();
-  const silent = linked(new FakeKernel());
-  silent.request({ do: 'stop' });
-  const [link, comm] = await opened(kernel);
+  const link = linked(kernel);
+  link.request({ do: 'stop' });
+  const knocked = link.knock();
+  link.request({ do: 'stop' });
+  await settle();
+  kernel.subshellStarts();
+  await knocked;
+  link.request({ do: 'stop' });
+  const comm = kernel.comms[0] ?? expect.fail('no comm was made');
+  expect(comm.seen).toEqual([{ open: { do: 'hello' } }]);
+  comm.answer({ did: 'hello', error: '' });
   link.request({ do: 'scale', workers: 0 });
   expect(comm.seen.at(-1)).toEqual({ do: 'scale', workers: 0 });
   comm.answer({ did: 'scale', error: 'at least one' });
@@ -154,7 +162,9 @@ test.each(['restarting', 'autorestarting', 'dead'] as const)(
     kernel.statusChanged.emit(status);
     expect([model.snapshot, model.connection]).toEqual([null, status === 'dead' ? 'none' : 'unknown']);
     link.request({ do: 'stop' });
+    kernel.broadcasts({ snapshot: raw('empty') }); // of the next one
     comm.onClose(); // late
+    expect(model.snapshot).not.toBeNull();
     expect(comm.seen).toEqual([{ open: { do: 'hello' } }]);
   }
 );
@@ -165,6 +175,9 @@ test('a kernel that goes away while its subshell starts leaves nothing behind', 
   const link = linked(kernel);
   await link.knock();
   expect(model.connection).toBe('unknown');
+  Object.assign(kernel, { info: Promise.resolve({}) });
+  await Promise.race([link.knock(), settle()]);
+  expect(kernel.comms.length).toBe(2);
 });
 
 test('a link that was disposed, twice, hears and says nothing', async () => {

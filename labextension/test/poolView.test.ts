@@ -98,6 +98,12 @@ test('bars have one scale, and the peak is marked', () => {
   expect(one('.jp-Wool-barMark', row('78960660')).style.left).toBe('');
 });
 
+test('a worker that is gone does not make the others look small', () => {
+  view.show(golden('dead'), true); // its peak was 7.9 GB
+  const memory = row('78960660').querySelector('[aria-label="Memory"]');
+  expect(memory?.getAttribute('aria-valuenow')).toBe('96'); // of its own peak
+});
+
 test('what runs ticks by itself, and stops with the view', () => {
   view.show(golden('two-workers'), true);
   const elapsed = one('.jp-Wool-elapsed', row('d3270c31'));

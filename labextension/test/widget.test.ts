@@ -27,6 +27,10 @@ class FakeModel {
     this._handlers.get(event)?.forEach(handler => handler(message));
   }
 
+  handlers(): number {
+    return Array.from(this._handlers.values()).flat().length;
+  }
+
   set(snapshot: unknown): void {
     this.snapshot = snapshot;
     this.emit('change:snapshot');
@@ -113,5 +117,6 @@ test('what is shown in two places is undone in each on its own', () => {
   undo();
   model.set(raw('dead'));
   expect([el.querySelectorAll('li').length, other.querySelectorAll('li').length]).toEqual([0, 3]);
+  expect(model.handlers()).toBe(2);
   expect(vi.getTimerCount()).toBe(2); // the other's tick, and that it is seen
 });

@@ -22,7 +22,7 @@ APPS = ("jupyterlab", "notebook")
 def pytest_collection_modifyitems(items):
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
-        item.add_marker(pytest.mark.timeout(300))
+        item.add_marker(pytest.mark.timeout(600))
         if len(ours) < len(items):
             item.add_marker(pytest.mark.skip(reason="needs a pytest process of its own: `make test-browser`"))
 
@@ -39,8 +39,9 @@ def browser():
     executable = find_chromium()
     if executable is None:
         unavailable("there is no browser: install Debian's package chromium, or name one in CHROMIUM")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=60_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_ARGS)
         yield browser

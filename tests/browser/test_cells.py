@@ -7,7 +7,6 @@ import pytest
 expect = pytest.importorskip("playwright.sync_api", reason="run `make test-browser`").expect
 
 LOAD = "%load_ext wool_jupyter"
-LONG_MS = 30_000
 COMMANDS = [
     "Run Cell on Wool",
     "Toggle %%wool on Cell",
@@ -35,7 +34,7 @@ def test_a_badge_tells_what_becomes_of_its_cell(page, gate):
     page.run(0)
     page.run(1)
     page.begin(2)
-    expect(page.badge(2)).to_have_text(re.compile(r"worker [0-9a-f]{8} · running · 2 s"), timeout=LONG_MS)
+    expect(page.badge(2)).to_have_text(re.compile(r"worker [0-9a-f]{8} · running · [1-9]\d* (s|min)"))
     page.command("wool-jupyter:interrupt-worker")
     assert "KeyboardInterrupt" in page.ended(2)
     expect(page.badge(2)).to_contain_text("· interrupted ·")
@@ -81,7 +80,7 @@ def test_a_worker_is_restarted_by_command_while_its_cell_runs(lab, gate):
     [uid] = panel.uids("busy")
     lab.command("wool-jupyter:restart-worker")
     assert "WorkerDied" in lab.ended(2)
-    expect(panel.rows("idle")).to_have_count(1, timeout=LONG_MS)
+    expect(panel.rows("idle")).to_have_count(1)
     assert panel.uids("idle") != [uid]
 
 
@@ -91,7 +90,7 @@ def test_commands_are_in_palette_and_context_menu(lab, gate):
     lab.run(0)
     lab.run(1)
     lab.begin(2)
-    expect(lab.page.locator(".jp-WoolStatus-button")).to_have_text("Wool: 1 busy", timeout=LONG_MS)
+    expect(lab.page.locator(".jp-WoolStatus-button")).to_have_text("Wool: 1 busy")
     lab.cell(0).locator(".jp-InputArea-editor").click(button="right")
     menu = lab.page.locator(".lm-Menu")
     for command in COMMANDS:
@@ -109,7 +108,7 @@ def test_the_status_bar_counts_workers_and_opens_the_panel(lab, gate):
     expect(status).to_be_hidden()
     lab.run(0)
     lab.run(1)
-    expect(status).to_have_text("Wool: 2 idle", timeout=LONG_MS)
+    expect(status).to_have_text("Wool: 2 idle")
     lab.begin(2)
     expect(status).to_have_text("Wool: 1 busy, 1 idle")
     status.click()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from time import monotonic
 
 import pytest
 
@@ -9,7 +10,6 @@ expect = pytest.importorskip("playwright.sync_api", reason="run `make test-brows
 
 LOAD = "%load_ext wool_jupyter"
 START = "%wool start -n 2"
-LONG_MS = 30_000
 
 
 def test_before_anything_is_loaded_the_panel_says_so_and_loads_it(page):
@@ -20,27 +20,28 @@ def test_before_anything_is_loaded_the_panel_says_so_and_loads_it(page):
     expect(panel.node).to_contain_text("No pool")
     expect(panel.button("Start a pool")).not_to_have_attribute("aria-disabled", "true")
     page.run(0)
-    expect(panel.rows("idle")).to_have_count(2, timeout=LONG_MS)
+    expect(panel.rows("idle")).to_have_count(2)
 
 
 def test_a_page_that_is_reloaded_while_a_cell_runs_shows_it_again(page, gate):
     page.open([LOAD, "%%wool\n" + gate.cell])
     page.run(0)
     page.begin(1)
-    expect(page.panel().rows("busy")).to_have_count(1, timeout=LONG_MS)
+    expect(page.panel().rows("busy")).to_have_count(1)
+    began = monotonic()
     [uid] = page.panel().uids("busy")
     page.save()
     page.reload()
     panel = page.panel()
     expect(panel.row(uid)).to_have_attribute("data-state", "busy")
-    expect(panel.row(uid).locator(".jp-Wool-elapsed")).to_have_text("7 s", timeout=LONG_MS)
+    assert panel.elapsed_s() >= int(monotonic() - began) - 1  # since it began, not since the page was loaded
     expect(page.badge(1)).to_contain_text(f"worker {uid[:8]} · running")
     gate.open()
     expect(panel.row(uid)).to_have_attribute("data-state", "idle")
     expect(page.badge(1)).to_contain_text(f"worker {uid[:8]} · ok")
-    expect(panel.button(f"Restart worker {uid[:8]}")).not_to_have_attribute("aria-disabled", "true", timeout=LONG_MS)
+    expect(panel.button(f"Restart worker {uid[:8]}")).not_to_have_attribute("aria-disabled", "true")
     panel.button(f"Restart worker {uid[:8]}").click()  # and the kernel hears it
-    expect(panel.row(uid)).to_have_count(0, timeout=LONG_MS)
+    expect(panel.row(uid)).to_have_count(0)
 
 
 def test_a_pool_that_was_there_before_the_page_is_found(page):
@@ -49,7 +50,7 @@ def test_a_pool_that_was_there_before_the_page_is_found(page):
     page.run(1)
     page.save()
     page.reload()
-    expect(page.panel().rows("idle")).to_have_count(2, timeout=LONG_MS)
+    expect(page.panel().rows("idle")).to_have_count(2)
 
 
 def test_a_restarted_kernel_has_no_pool_until_it_is_loaded_again(page):
@@ -57,13 +58,13 @@ def test_a_restarted_kernel_has_no_pool_until_it_is_loaded_again(page):
     panel = page.panel()
     page.run(0)
     page.run(1)
-    expect(panel.rows("idle")).to_have_count(2, timeout=LONG_MS)
+    expect(panel.rows("idle")).to_have_count(2)
     before = set(panel.uids())
     page.restart_kernel()
     expect(panel.node).to_contain_text("Wool is not loaded in this kernel.")
     page.run(0)
     page.run(1)
-    expect(panel.rows("idle")).to_have_count(2, timeout=LONG_MS)
+    expect(panel.rows("idle")).to_have_count(2)
     assert not before & set(panel.uids())
 
 
@@ -72,14 +73,14 @@ def test_each_notebook_has_its_own_pool(lab):
     panel = lab.panel()
     lab.run(0)
     lab.run(1)
-    expect(panel.rows("idle")).to_have_count(1, timeout=LONG_MS)
+    expect(panel.rows("idle")).to_have_count(1)
     [first] = panel.uids()
     lab.open_beside([LOAD, START], "two.ipynb")
     expect(panel.node).to_contain_text("two.ipynb")
     expect(panel.node).to_contain_text("Wool is not loaded in this kernel.")
     lab.run(0)
     lab.run(1)
-    expect(panel.rows("idle")).to_have_count(2, timeout=LONG_MS)
+    expect(panel.rows("idle")).to_have_count(2)
     lab.show_notebook("one.ipynb")
     expect(panel.node).to_contain_text("one.ipynb")
     assert panel.uids() == [first]

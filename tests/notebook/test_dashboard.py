@@ -51,6 +51,24 @@ def test_it_is_a_widget_a_table_and_a_text(kernel, code):
     assert bundle["text/html"].startswith("<table><caption>wool: pool k")
 
 
+def test_the_pool_itself_is_a_table_of_the_moment(kernel):
+    bundle = kernel.ok("import wool_jupyter\nwool_jupyter.pool()").data
+    assert set(bundle) == {"text/html", "text/plain"}
+    assert bundle["text/plain"].startswith("worker ")
+    assert kernel.value("repr(wool_jupyter.pool())").startswith("worker ")
+
+
+def test_calls_are_seen_on_their_workers(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1\nimport wool_jupyter, threading")
+    panel = Panel(fresh_kernel)
+    panel.hello()
+    fresh_kernel.ok("waits = wool_jupyter.pool().submit(lambda: __import__('threading').Event().wait())")
+    worker = panel.shows(lambda taken: [each.state for each in taken.workers] == ["busy"]).workers[0]
+    assert worker.running.kind == "call"
+    assert panel.ask("interrupt", worker=worker.uid) == ""
+    panel.shows(lambda taken: [each.state for each in taken.workers] == ["idle"])
+
+
 def test_before_there_is_a_pool_it_says_so_and_starts_none(fresh_kernel):
     bundle = fresh_kernel.ok("view = %wool dashboard\nview").data
     assert bundle["text/plain"] == "wool: no pool runs; the next %%wool cell starts one"

@@ -17,7 +17,7 @@ import nbformat
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_MS = 60_000
+TIMEOUT_MS = 120_000  # generous: machines have other work, too
 CHROMIUM_ARGS = [
     "--no-sandbox",  # tests run as root in containers
     "--disable-gpu",
@@ -55,7 +55,7 @@ class JupyterServer:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        wait_until(self._answers, timeout_s=60)
+        wait_until(self._answers, timeout_s=180)
 
     def _command(self) -> list[str]:
         return [
@@ -279,6 +279,13 @@ class PoolPicture:
         found = re.search(r"pid (\d+)", self.row(uid).inner_text())
         assert found, self.row(uid).inner_text()
         return int(found[1])
+
+    def elapsed_s(self) -> int:
+        """Of the one that is busy, as it is shown."""
+        text = self.rows("busy").locator(".jp-Wool-elapsed").inner_text()
+        found = re.fullmatch(r"(?:(\d+) min )?(\d+) s", text)
+        assert found, text
+        return 60 * int(found[1] or 0) + int(found[2])
 
     def button(self, label: str) -> Any:
         return self.node.get_by_role("button", name=label)

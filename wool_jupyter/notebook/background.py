@@ -10,7 +10,8 @@ import ast
 import asyncio
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,7 @@ class Background:
         self._loop = asyncio.get_running_loop() if getattr(shell, "kernel", None) is not None else None
         self._unseen: set[int] = set()  # jobs whose news came when no cell ran
         self._untold: set[int] = set()  # failed, and nobody has been told where it stops a run
+        self._settling: int | None = None
         self._is_over = False
         self._gate = _Gate()
         shell.events.register("pre_run_cell", self._cell_begins)
@@ -79,6 +81,8 @@ class Background:
         """Returns when its inputs are shipped. Raises what keeps them from that, and shows it as a cell's."""
         __tracebackhide__ = True
         with jobs.shown_as_by_a_cell(self._shell):
+            if not _on_main_thread():
+                raise WoolError("A cell in the background is submitted by the main thread, which binds its names")
             run = CellRun(
                 self._shell,
                 self._runtime,
@@ -149,8 +153,10 @@ class Background:
         """An interrupt is held back: half of the names would be worse than either."""
         if execution.settled.is_set() or not execution.arrived.is_set():
             return
+        if self._settling is not None:  # a value that is being loaded, or shown, asks for a job
+            raise WoolError(f"job {self._settling} is being taken in: no other can be until that is done")
         interrupts = Interrupts()
-        with interrupts:
+        with interrupts, self._taking_in(execution):
             refused = execution.context.copy().run(results.take_in, execution, self._shell, self._pending)
             if refused is not None and self._sent_again(execution, refused):
                 return
@@ -163,6 +169,14 @@ class Background:
             self._show_news(self.jobs[execution.number])
         if interrupts.pressed and self._cells:
             raise KeyboardInterrupt
+
+    @contextmanager
+    def _taking_in(self, execution: Execution) -> Iterator[None]:
+        self._settling = execution.number
+        try:
+            yield
+        finally:
+            self._settling = None
 
     def _sent_again(self, execution: Execution, refused: cells.Refused) -> bool:
         """Without a variable that no worker could load: what is shipped now has the values of now."""
@@ -236,10 +250,21 @@ class Background:
 
     def cell_is_about_to_read(self, source: str, capture: Capture) -> None:
         """Waits for the jobs that bind what the cell reads. `JobFailed`; ■ as KeyboardInterrupt: the cell must not run."""
+        tree = ast.parse(source)
+        self._wait_until_bound(lambda wanted: reads.names_read(tree, capture, self._shell.user_ns, wanted))
+
+    def about_to_read(self, names: Iterable[str]) -> None:
+        """As `cell_is_about_to_read`, for a cell that gets these names, with what their functions read, and no others."""
+        first = set(names)
+        self._wait_until_bound(lambda wanted: reads.names_reached(first, self._shell.user_ns, wanted))
+
+    def _wait_until_bound(self, read: Callable[[set[str]], set[str] | None]) -> None:
+        """`read` is asked again after each job, which may bring functions that read more."""
+        if not _on_main_thread():  # which alone binds names: another thread takes what is there
+            return
         self.settle_arrived()
         while self._pending:
-            tree = ast.parse(source)
-            names = reads.names_read(tree, capture, self._shell.user_ns, self._pending.names())
+            names = read(self._pending.names())
             # Who only looks around (`dir()`, `globals()`) meets what is there.
             if names is not None and (failed := self._pending.unbound(names)) is not None:
                 self._is_told_of(failed[0])
@@ -273,8 +298,8 @@ class Background:
         if not _on_main_thread():
             return
         self._cells.append(_Cell())
-        self._show_unseen()
         try:
+            self._show_unseen()
             self.settle_arrived()
             if self._pending:
                 self._cells[-1] = self._about_to_run(info)
@@ -315,6 +340,8 @@ class Background:
 
     def cell_has_bound(self, names: frozenset[str]) -> None:
         """`names`, and what else can be seen."""
+        if not _on_main_thread():
+            return
         for text in self._pending.cell_ended(names):
             notice(text)
 

@@ -86,7 +86,7 @@ class CellRun:
         self.settings = settings
         self.source = prepare(shell, body)
         self.capture = analyze(self.source.source, shell.compile.flags, filename=self.source.filename)
-        if before_shipping is not None:
+        if before_shipping is not None and route.inputs is None:
             before_shipping(self.source.source, self.capture)
         self.shipment = exchange.Shipment(
             shell.user_ns if namespace is None else namespace,

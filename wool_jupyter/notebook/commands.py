@@ -6,6 +6,7 @@
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wool_jupyter.notebook.feed import door
@@ -76,14 +77,16 @@ class Commands:
         self._on_the_loop(reply, lambda pool: pool.crew.scale(workers))
 
     def _start(self, reply: Callable[[str], None], workers: int | None) -> None:
-        if workers is not None:
-            self._options.workers = workers
         settings = self._options.settings()
+        if workers is not None:
+            settings = replace(settings, workers=workers)
 
         def start() -> None:
             from wool_jupyter.notebook.runtime import runtime
 
             runtime().pool(settings)
+            if workers is not None:  # one that was heeded is that of the pools to come, too
+                self._options.workers = workers
 
         _apart(reply, start)
 

@@ -43,9 +43,8 @@ class Execution:
         self.digests = run.shipment.digests()
         self.record = Record()
         self.place = place
-        self.context = (
-            contextvars.copy_context()
-        )  # of its cell: what is printed while its names are bound appears there
+        # Of its cell: what is printed while its names are bound appears there.
+        self.context = contextvars.copy_context()
         self.state = "waiting"
         self.reason = ""  # why it did not end well, in words
         self.has_lost_pool = False  # it was stopped

@@ -5,7 +5,7 @@ import html
 import time
 import uuid
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 from IPython.utils.capture import CapturedIO
@@ -66,9 +66,6 @@ class Job:
     def output(self) -> CapturedIO:
         """What it has shown so far, as `%%capture` gives it. `%wool output` shows it in its order."""
         return self.execution.record.captured()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a job belongs to its kernel: take its result")
 
     def __repr__(self) -> str:
         return f"<Job {self.number}: {self.state}, {in_words(self.execution.elapsed_s())}>"

@@ -20,7 +20,7 @@ def run(word: str, *given: str, background: "Background | None") -> None:
     for number in numbers:
         if number not in known:
             raise UsageError(f"%wool {word}: there is no job {number} ({_span(known)})")
-    if background is None:
+    if background is None or not known:
         print("wool: no background jobs")
         return
     background.settle_arrived()
@@ -48,7 +48,7 @@ def _numbers(word: str, given: tuple[str, ...]) -> list[int]:
 
 def _span(known: "Collection[int]") -> str:
     if not known:
-        return "no cell has run with --bg"
+        return "no cell has begun with --bg"
     first, last = min(known), max(known)
     return f"there is job {first}" if first == last else f"there are jobs {first} to {last}"
 

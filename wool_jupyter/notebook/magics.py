@@ -124,6 +124,8 @@ class Wool(Magics):  # type: ignore[misc]
         options, _, comment = line.partition("#")
         arguments = self._cell_options(options, comment)
         inputs = _renamed("-i", arguments.inputs)
+        with _plainly():
+            _wait_for(inputs)
         _must_exist("-i", inputs, self.shell.user_ns)
         outputs = _renamed("-o", arguments.outputs)
         with _plainly():
@@ -456,6 +458,13 @@ def _renamed(option: str, given: list[list[str]] | None) -> dict[str, str] | Non
             raise UsageError(f"{option} names `{new}` twice")
         renamed[new] = old or new
     return renamed
+
+
+def _wait_for(renamed: Mapping[str, str] | None) -> None:
+    """Until those are bound that background jobs are to bind."""
+    runtime = _runtime_if_loaded()
+    if renamed and runtime is not None and runtime.background is not None:
+        runtime.background.about_to_read(renamed.values())
 
 
 def _must_exist(option: str, renamed: Mapping[str, str] | None, namespace: Mapping[str, Any]) -> None:

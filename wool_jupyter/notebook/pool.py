@@ -10,8 +10,10 @@ from IPython.core.getipython import get_ipython
 
 from wool_jupyter.notebook import jobs, magics, tracebacks
 from wool_jupyter.notebook.borrowed import BorrowedPool
+from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.runtime import Runtime, runtime
 from wool_jupyter.notebook.submissions import Submissions
+from wool_jupyter.notebook.table import as_text, mimebundle
 from wool_jupyter.pool.call_queue import Item
 from wool_jupyter.pool.executor import Executor, Line
 from wool_jupyter.pool.kernel_pool import KernelPool
@@ -62,6 +64,13 @@ class Pool:
     def main_threads(self) -> int:
         """How many calls may run side by side."""
         return self._own.main_threads
+
+    def __repr__(self) -> str:
+        return as_text(door().glance())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """As it is now; `wool_jupyter.dashboard()` is live."""
+        return mimebundle(door().glance())
 
     def __wool_reduce__(self) -> tuple[Any, ...]:
         """On a worker it is borrowed, and here it is itself again."""

@@ -30,7 +30,12 @@ def names_read(
     if capture.whole_namespace:
         return None
     found = (capture.hard | capture.soft) - only_deleted(tree, capture)
-    waiting = {*found, *_spoken(tree)}
+    return names_reached({*found, *_spoken(tree)}, namespace, wanted)
+
+
+def names_reached(names: Iterable[str], namespace: Mapping[str, Any], wanted: Container[str]) -> set[str] | None:
+    """These, and those that their functions and classes read; None: perhaps any."""
+    waiting = set(names)
     seen: set[str] = set()
     while waiting:
         name = waiting.pop()

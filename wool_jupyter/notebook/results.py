@@ -3,7 +3,7 @@
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
-from wool_jupyter.errors import JobCancelled, WorkerDied, in_words
+from wool_jupyter.errors import JobCancelled, WoolError, WorkerDied, in_words
 from wool_jupyter.notebook import exchange, tracebacks
 from wool_jupyter.notebook.execution import Execution
 from wool_jupyter.notebook.pending import Pending, listed
@@ -52,7 +52,7 @@ def _conclude(execution: Execution, error: BaseException | None) -> None:
         execution.state = "done"
         return
     is_cancelled = execution.is_cancelled and isinstance(error, KeyboardInterrupt | WorkerDied | CancelledError)
-    if execution.has_lost_pool:
+    if execution.has_lost_pool and isinstance(error, WoolError | CancelledError):
         execution.state, execution.reason = "cancelled", "the pool was stopped"
         error = JobCancelled(f"{who} ended with the pool, which was stopped")
     elif is_cancelled:

@@ -464,7 +464,7 @@ def _how_far(number: int, begun: int) -> str:
 
 
 def _interrupted() -> CancelledError:
-    return CancelledError("the cell that submitted it was interrupted before it began")
+    return CancelledError("it was interrupted before it began")
 
 
 def _stopped() -> WoolError:

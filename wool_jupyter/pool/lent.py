@@ -76,7 +76,7 @@ class OtherWorkers:
                 await proxy.changed(within_s=_START_S)
                 if not proxy.workers.workers:
                     raise NoWorkersAvailable(
-                        "this worker is the only one of its pool, and busy with what submits the call: `%wool start -n 2`"
+                        "this worker is the only one of its pool, and busy with what submits the call"
                     )
             await proxy.changed(within_s=_AGAIN_S)
 

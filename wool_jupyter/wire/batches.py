@@ -6,6 +6,7 @@ A run has one `Opening`, then a `Batch` for each answer to a `Report`. Each call
 
 import os
 import struct
+import weakref
 
 import msgspec
 
@@ -63,11 +64,12 @@ class Ledger:
     """The worker's side; open until it is dropped."""
 
     def __init__(self, directory: str) -> None:
-        self._file = open(f"{directory}/{_LEDGER}", "wb", buffering=0)  # noqa: SIM115, PTH123 (closed with this object)
+        self._fd = os.open(f"{directory}/{_LEDGER}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        weakref.finalize(self, os.close, self._fd).atexit = False
 
     def begins(self, number: int) -> None:
         """What is written survives any death of this process."""
-        os.pwrite(self._file.fileno(), _NUMBER.pack(number), 0)
+        os.pwrite(self._fd, _NUMBER.pack(number), 0)
 
 
 def last_begun(directory: str) -> int:
