@@ -198,6 +198,9 @@ class NotebookPage:
 
     def restart_kernel(self) -> None:
         self.page.evaluate(f"async () => {{ await {_PANEL}.context.sessionContext.restartKernel() }}")
+        # A cell that is sent before the new kernel is known to be there is lost.
+        self._when_kernel_is_known()
+        self.page.wait_for_function(f"() => {_PANEL}.context.sessionContext.session.kernel.status === 'idle'")
 
     def command(self, name: str, arguments: dict[str, Any] | None = None) -> None:
         """Does not wait for its end."""
