@@ -551,7 +551,7 @@ def test_another_thread_takes_what_is_there(kernel, gate):
     gate.open()
 
 
-def test_a_value_that_asks_for_a_job_while_it_is_loaded_is_told_that_it_can_t(kernel):
+def test_a_value_that_asks_for_a_job_while_it_is_loaded_is_told_that_it_can_t(kernel, gate):
     submit(kernel, "1").wait()
     kernel.ok(
         "job = Out[max(n for n, out in Out.items() if type(out).__name__ == 'Job')]\nasked = []\n"
@@ -559,8 +559,9 @@ def test_a_value_that_asks_for_a_job_while_it_is_loaded_is_told_that_it_can_t(ke
         "        late = get_ipython().user_ns['late']\n"
         "        try: late.result()\n        except Exception as error: asked.append(str(error))"
     )
-    kernel.ok("%%wool --bg\nasks = Asks()\nasks.a = 1")
+    kernel.ok(f"%%wool --bg\n{gate.wait}asks = Asks()\nasks.a = 1")
     kernel.ok("late = _")
+    gate.open()
     kernel.ok("%wool wait")
     assert "is being taken in" in value(kernel, "asked[-1]")
 
@@ -812,16 +813,13 @@ def test_a_job_can_t_be_shipped(kernel):
 def test_jobs_take_their_turn_first_come_first_served(kernel, gate):
     submit(kernel, gate.wait)
     submit(kernel, gate.wait)
-    jobs = [submit(kernel, f"import time\nstarted_{n} = time.monotonic()") for n in range(6)]
+    body = "import time\nstarted_{n} = time.monotonic()\ntime.sleep(0.3)"
+    jobs = [submit(kernel, body.format(n=n)) for n in range(6)]
     assert "waits for a worker" in jobs[0].sentence()
     gate.open()
     kernel.ok("%wool wait")
     started = [value(kernel, f"started_{n}") for n in range(6)]
     assert sorted(started[::2]) == started[::2]
-    assert value(kernel, "all('done' in str(o.state) for o in Out.values() if type(o).__name__ == 'Job')") in (
-        True,
-        False,
-    )
 
 
 def test_many_jobs_at_once_all_end(kernel):
@@ -855,14 +853,14 @@ def test_an_interrupt_ends_a_wait_in_words(kernel, gate):
     assert "is done" in job.end()
 
 
-@pytest.mark.parametrize("word", ["jobs", "wait", "cancel", "output"])
+@pytest.mark.parametrize("word", ["jobs", "wait", "cancel"])
 def test_the_words_without_a_job(fresh_kernel, word):
     assert fresh_kernel.ok(f"%wool {word}").stdout == "wool: no background jobs\n"
     assert fresh_kernel.run("%%wool --bg\nx = = 1").error.ename == "SyntaxError"
     assert fresh_kernel.ok(f"%wool {word}").stdout == "wool: no background jobs\n"
 
 
-@pytest.mark.parametrize("word", ["wait", "cancel", "output"])
+@pytest.mark.parametrize("word", ["wait", "cancel"])
 def test_a_number_that_is_none_is_said(kernel, word):
     job = submit(kernel, "1")
     job.wait()

@@ -60,9 +60,10 @@ def _needed(word: str, chosen: "list[Job]", known: "dict[int, Job]") -> "list[Jo
 
 
 def _wait(background: "Background", numbers: list[int]) -> None:
-    if open_before := [number for number in background.unended() if number in numbers or not numbers]:
-        print(f"wool: waits for {listed(open_before)}", flush=True)
+    open_before = [number for number in background.unended() if number in numbers or not numbers]
     try:
+        if open_before:
+            print(f"wool: waits for {listed(open_before)}", flush=True)
         waited_for = background.wait_for_all(numbers or None)
     except KeyboardInterrupt:
         if going_on := background.unended():
