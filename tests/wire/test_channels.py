@@ -18,7 +18,7 @@ from wool_jupyter.balance.sticky import Sticky
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import CallFailed, MessageTooLarge, NotReached, WorkerDied, WorkerRefused
+from wool_jupyter.errors import CallFailed, CallRejected, MessageTooLarge, NotReached, WorkerDied, WorkerRefused
 from wool_jupyter.records import ChannelOptions, DiscoveryEvent
 from wool_jupyter.settings import CHANNEL_TTL_S
 from wool_jupyter.wire import frames
@@ -274,7 +274,7 @@ async def _fails(body):
 ENDS = {
     "ended": ("once", b"", None),
     "given up": ("forever", b"", None),
-    "not taken": ("sing", b"", WorkerRefused),
+    "not taken": ("sing", b"", CallRejected),
     "too large": ("once", b"x" * (frames.FRAME_MAX_BYTES + 1), MessageTooLarge),
     "failed": ("fails", b"", CallFailed),
 }

@@ -219,7 +219,11 @@ def test_each_further_cancellation_goes_to_the_body_too(sockets):
         def script(frame):
             if isinstance(frame, frames.Cancel):
                 cancels.append(1)
-            return [frames.Ack(1)] if isinstance(frame, frames.Task) else [value(1, "at last")] * (len(cancels) == 2)
+            return (
+                [frames.Ack(frame.call)]
+                if isinstance(frame, frames.Task)
+                else [value(frame.call, "at last")] * (len(cancels) == 2)
+            )
 
         async with gated(sockets, script) as (one, it), using(one):
             waiting = asyncio.create_task(once(5))
