@@ -19,6 +19,7 @@ class PoolSettings:
 FIRST_WORKERS = 2  # one, and a spare: a cell after a crash does not wait for a start
 STOP_TIMEOUT_S = 3.0  # of the whole pool: Jupyter kills a kernel 5 s after it asked it to stop
 INTERRUPT_GRACE_S = 10.0  # for a ■ to reach a cell: C calls of some seconds are ordinary, and return
+ABANDONED_GRACE_S = 2.0  # the same, for what nobody wants any more: whoever comes next waits for its worker
 INTERRUPT_NOTICE_S = 2.0  # until a ■ that has not reached the cell is explained
 POOL_SHUTDOWN_S = 60.0  # for a pool of routines to end its workers, of which each may be at work
 SHUTDOWN_NOTICE_S = 2.0  # of that, until a worker that does not end is named

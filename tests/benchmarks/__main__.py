@@ -1,5 +1,5 @@
-"""`python -m tests.benchmarks [--quick] [--only cells|calls|discovery|feed]`: what `%%wool` costs, in real kernels, what calls and
-discovery do, and what it costs to be looked at.
+"""`python -m tests.benchmarks [--quick] [--only cells|calls|joblib|discovery|feed]`: what `%%wool` costs, in real kernels, what
+calls, joblib's backend and discovery do, and what it costs to be looked at.
 
 Numbers are medians over fresh kernels, or over repetitions."""
 
@@ -9,7 +9,7 @@ import platform
 import sys
 from functools import partial
 
-from tests.benchmarks import calls, cells, discovery, feed
+from tests.benchmarks import calls, cells, discovery, feed, joblib_backends
 from tests.benchmarks.table import Row, as_text
 
 AIMS = {
@@ -21,6 +21,8 @@ AIMS = {
     "1,000 pictures of 50 kB": "ratio below 2",
     "grid search on the digits": "ratio about 1",
     **dict.fromkeys((f"{name}, beside loky" for name in calls.MEASURED), "ratio at most 1"),
+    **dict.fromkeys(("grid search, cold", "forest of 200 trees, cold"), "ratio at most 1"),
+    **dict.fromkeys(("grid search, warm", "forest of 200 trees, warm"), "ratio about 1"),
     "four heavy cells with --bg": "ratio about 0.5 on two CPUs",
     "publish": "< 200 µs",
     "look at 128 workers, first": "< 5 ms",
@@ -36,7 +38,7 @@ AIMS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one fresh kernel each, and fewer cells")
-    parser.add_argument("--only", choices=["cells", "calls", "discovery", "feed"])
+    parser.add_argument("--only", choices=["cells", "calls", "joblib", "discovery", "feed"])
     asked = parser.parse_args()
     quick = asked.quick
     of_cells = [
@@ -52,6 +54,12 @@ def main() -> int:
         cells.background_cells,
     ]
     of_discovery = [discovery.publishing, discovery.scanning, discovery.latency, discovery.idling]
+    of_joblib = [
+        joblib_backends.grid_search,
+        joblib_backends.forest,
+        joblib_backends.small_tasks,
+        joblib_backends.large_array,
+    ]
     of_the_feed = [
         feed.reading_processes,
         feed.snapshots,
@@ -59,11 +67,19 @@ def main() -> int:
         partial(feed.trivial_cell, 40 if quick else 200),
         feed.being_looked_at,
     ]
-    groups = {"cells": of_cells, "calls": [calls.calls], "discovery": of_discovery, "feed": of_the_feed}
+    groups = {
+        "cells": of_cells,
+        "calls": [calls.calls],
+        "joblib": of_joblib,
+        "discovery": of_discovery,
+        "feed": of_the_feed,
+    }
     benchmarks = groups[asked.only] if asked.only else [each for group in groups.values() for each in group]
     runs = 1 if quick else 5
     rows = [row for benchmark in benchmarks for row in _rows(benchmark, runs)]
     print(as_text(rows))
+    if asked.only in (None, "joblib"):
+        print("\nIn the rows that are cold and warm, plain is joblib's default backend, loky.")
     if asked.only in (None, "cells"):
         print(f"\n%load_ext imports {cells.modules_loaded()} modules that the kernel did not have.")
         wool, plain = (cells.left_in_kernel_bytes(magic) / 1e6 for magic in ("%%wool\n", ""))

@@ -42,7 +42,8 @@ def test_what_was_left_out_can_be_saved_and_looked_at_from_its_end(kernel, tmp_p
     assert "left out here" in result.stderr
     assert "399999\nend\n" in result.stdout
     kernel.ok(f"left = %wool output\nleft.save({str(tmp_path / 'text')!r})")
-    shown, kept = result.stdout.split(), (tmp_path / "text").read_text().split()
+    shown = " ".join(output.text for output in result.outputs if output.kind == "stdout").split()
+    kept = (tmp_path / "text").read_text().split()
     assert sorted([*shown, *kept], key=str) == sorted([*map(str, range(400_000)), "end"], key=str)
     assert kernel.ok("%wool output -n 2").stdout.split() == kept[-2:]
 
@@ -108,9 +109,10 @@ def test_interrupt_ends_a_flood(kernel):
     ],
 )
 def test_nothing_to_recall_is_said(fresh_kernel, line, said):
-    assert said in fresh_kernel.ok(line).stdout
-    fresh_kernel.wool("1")
-    assert said in fresh_kernel.ok(line).stdout
+    for _ in range(2):
+        result = fresh_kernel.run(line)
+        assert said in result.stdout + result.stderr
+        fresh_kernel.wool("1")
 
 
 def test_a_cell_that_is_no_number_is_named(kernel):

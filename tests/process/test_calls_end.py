@@ -16,7 +16,6 @@ from tests.support.requests import cell_request
 from tests.support.waiting import wait_until
 from wool_jupyter import host
 from wool_jupyter.errors import NoWorkersAvailable, WorkerDied
-from wool_jupyter.pool import call_queue
 from wool_jupyter.pool.kernel_pool import PoolCall
 
 pytestmark = pytest.mark.timeout(240)
@@ -289,7 +288,7 @@ def test_an_interrupt_cancels_what_waits_and_reaches_what_runs_and_nobody_else(t
         assert executor.submit(abs, -1).result(timeout=30) == 1
 
 
-def test_calls_that_were_sent_together_are_interrupted_together(folder):
+def test_calls_that_were_sent_together_are_interrupted_together(folder, caplog):
     with pool_of(1) as bench, bench.executor() as executor:
         quick = [executor.submit(call_bodies.waits_if_told, folder, n, waits=False) for n in range(-60, 0)]
         wait(quick, timeout=60)
@@ -302,12 +301,33 @@ def test_calls_that_were_sent_together_are_interrupted_together(folder):
             with pytest.raises(CancelledError):
                 future.result()
         assert not any(is_begun(folder, n) for n in range(1, 50))
+        assert executor.submit(abs, -1).result(timeout=30) == 1
+    assert caplog.records == []  # each of them has ended once
 
 
-def test_a_call_that_does_not_answer_an_interrupt_is_ended_with_its_worker(tmp_path, monkeypatch):
-    monkeypatch.setattr(call_queue, "INTERRUPT_GRACE_S", 0.5)
+def test_a_call_that_tidies_up_after_an_interrupt_has_no_second_signal(tmp_path):
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        folder.mkdir()
+    with pool_of(2) as bench, bench.executor() as executor, bench.executor() as other:
+        futures = [
+            each.submit(call_bodies.tidies_up, folder) for each, folder in zip((executor, other), folders, strict=True)
+        ]
+        for folder in folders:
+            wait_until((folder / "begun").exists)
+        executor.interrupt()
+        wait_until((folders[0] / "interrupted").exists)
+        executor.interrupt()
+        other.interrupt()  # whose signal would come after that one
+        wait_until((folders[1] / "interrupted").exists)
+        for folder in folders:
+            (folder / "go").touch()
+        assert [future.result(timeout=60) for future in futures] == ["tidy", "tidy"]
+
+
+def test_a_call_that_does_not_answer_an_interrupt_is_ended_with_its_worker(tmp_path):
     flag = tmp_path / "begun"
-    with pool_of(1) as bench, bench.executor() as executor:
+    with pool_of(1) as bench, bench.executor(grace_s=0.5) as executor:
         future = executor.submit(call_bodies.ignores_interrupts, flag)
         wait_until(flag.exists)
         executor.interrupt()

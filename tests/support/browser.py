@@ -27,7 +27,10 @@ CHROMIUM_ARGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-NOT_OURS = ("reading 'schema'",)  # Notebook 7.6 throws it without any extension
+NOT_OURS = (
+    "reading 'schema'",  # Notebook 7.6 throws it without any extension
+    "to activate",  # JupyterLab says so of each plugin when the machine is slow
+)
 
 
 def find_chromium() -> str | None:
@@ -145,8 +148,9 @@ class NotebookPage:
 
     def _note(self, kind: str, text: str) -> None:
         """Errors, and of the warnings (Notebook 7.6 has some by itself) those that speak of us."""
-        is_error = kind == "error" and not any(known in text for known in NOT_OURS)
-        if is_error or (kind == "warning" and "wool" in text.lower()):
+        if any(known in text for known in NOT_OURS):
+            return
+        if kind == "error" or (kind == "warning" and "wool" in text.lower()):
             self.complaints.append(f"{kind}: {text}")
 
     # Notebooks and their cells.
@@ -194,6 +198,9 @@ class NotebookPage:
 
     def restart_kernel(self) -> None:
         self.page.evaluate(f"async () => {{ await {_PANEL}.context.sessionContext.restartKernel() }}")
+        # A cell that is sent before the new kernel is known to be there is lost.
+        self._when_kernel_is_known()
+        self.page.wait_for_function(f"() => {_PANEL}.context.sessionContext.session.kernel.status === 'idle'")
 
     def command(self, name: str, arguments: dict[str, Any] | None = None) -> None:
         """Does not wait for its end."""

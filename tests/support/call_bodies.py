@@ -90,6 +90,17 @@ def ignores_interrupts(path):
     until_there("/nowhere")
 
 
+def tidies_up(folder):
+    """After an interrupt, until it may go."""
+    try:
+        (folder / "begun").touch()
+        until_there("/nowhere")
+    except KeyboardInterrupt:
+        (folder / "interrupted").touch()
+        until_there(folder / "go")
+        return "tidy"
+
+
 def kills_itself_or_not(folder, number, *, dies):
     leaves_mark(folder, number)
     if dies:

@@ -14,7 +14,7 @@ from wool_jupyter.discovery.subscription import subscriber_pool
 from wool_jupyter.dispatch import channels
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.outputs import TextReader
-from wool_jupyter.pool.executor import Executor, Line
+from wool_jupyter.pool.executor import Executor, Line, Terms
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
@@ -84,7 +84,7 @@ class Bench:
         self.line = Line(pool.calls, bridge.post, main_threads=lambda: pool.main_threads)
 
     def executor(self, **options):
-        return _Executor(lambda: self.line, lambda: self.submitter, **options)
+        return _Executor(lambda: self.line, lambda: self.submitter, Terms(**options))
 
     def on_loop(self, function, *args):
         async def asked():

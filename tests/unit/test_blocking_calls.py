@@ -9,7 +9,7 @@ from wool_jupyter.errors import CannotLoad, CannotShip
 from wool_jupyter.pool.call_queue import Cost
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.wire import batches, calls
-from wool_jupyter.worker.cell.call_runner import Parts
+from wool_jupyter.worker.cell.call_runner import CallRunner, Parts
 
 
 def item(number):
@@ -33,6 +33,16 @@ def test_parts_have_one_taker_until_there_are_none():
     assert [parts.take().number for _ in range(3)] == [1, 2, 3]
     assert parts.take() is None
     assert parts.add([item(4)])
+
+
+def test_a_run_whose_calls_were_all_given_back_leaves_no_file(tmp_path):
+    """Its submitter may have removed the directory by now."""
+    parts = Parts()
+    parts.add([item(1)])
+    parts.recall()
+    opening = batches.Opening(str(tmp_path / "gone"), (), {}, batches.Batch((), (), True), 1)
+    CallRunner(None, "worker").run(opening, parts, None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_recalled_is_not_taken():

@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -599,8 +600,8 @@ def test_calls_on_a_worker_that_is_evicted_go_on(sockets):
 GONE = [
     pytest.param(frames.Task, [], id="the task has come"),
     pytest.param(frames.Next, [], id="before the Ack"),
-    pytest.param(frames.Next, [frames.Ack(1)], id="after the Ack"),
-    pytest.param(frames.Next, [frames.Yielded(1, b"said", False)], id="after a value"),
+    pytest.param(frames.Next, [frames.Ack], id="after the Ack"),
+    pytest.param(frames.Next, [partial(frames.Yielded, value=b"said", last=False)], id="after a value"),
 ]
 
 
@@ -614,10 +615,10 @@ def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, 
         async def dies(_requests, context):
             await context.send_initial_metadata(((PROTOCOL_KEY, PROTOCOL),))
             while (data := await context.read()) is not grpc.aio.EOF:
-                if any(isinstance(frame, received) for frame in frames.decode_requests(data)):
+                if found := [frame for frame in frames.decode_requests(data) if isinstance(frame, received)]:
                     started.append("first")
-                    for frame in sent:
-                        await context.write(frames.join([frames.encode(frame)]))
+                    for made in sent:
+                        await context.write(frames.join([frames.encode(made(found[0].call))]))
                     await context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
 
         async def runs(body):
@@ -633,7 +634,7 @@ def test_a_call_whose_stream_breaks_is_not_tried_on_the_next_candidate(sockets, 
         async with serving(sockets, 2, cell=runs) as (other, _), proxied(one, other, token=TOKEN) as proxy:
             call = await proxy.dispatch("cell", b"", begun=True)
             assert call.worker == one
-            if frames.Yielded in map(type, sent):
+            if sent and sent != [frames.Ack]:
                 assert await call.step() == b"said"
             with pytest.raises(WorkerDied):
                 await call.step()

@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from wool_jupyter.notebook import comment_form, completion
+from wool_jupyter.notebook import comment_form, completion, joblib_offer
 from wool_jupyter.notebook.lab_comm import LabComm
 from wool_jupyter.notebook.magics import Wool
 
@@ -26,6 +26,7 @@ def load(shell: "InteractiveShell") -> None:
     kernel = _kernel_of(shell)
     if kernel is not None and _lab is None:
         _lab = LabComm(kernel, wool)
+    joblib_offer.offer()
 
 
 def _kernel_of(shell: "InteractiveShell") -> "IPythonKernel | None":
@@ -48,6 +49,7 @@ def unload(shell: "InteractiveShell") -> None:
     registered = manager.registry.pop(Wool.__name__, None)
     if registered in shell.configurables:
         shell.configurables.remove(registered)
+    joblib_offer.withdraw()
     started = sys.modules.get("wool_jupyter.notebook.runtime")
     if started is None:
         return

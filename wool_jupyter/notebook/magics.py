@@ -416,15 +416,17 @@ class Wool(Magics):  # type: ignore[misc]
 
     def _output(self, cell: str | None, lines: int | None) -> Any:
         if cell is not None and not cell.isdecimal():
-            raise UsageError(
-                f"%wool output takes the number of a cell, the one in brackets beside it, and not `{cell}`"
-            )
+            raise UsageError(f"%wool output takes numbers of jobs, or that of a cell, and not `{cell}`")
         runtime = _runtime_if_loaded()
         left_out = None if runtime is None else runtime.left_out.find(None if cell is None else int(cell))
         if runtime is None or left_out is None:
             known = [] if runtime is None else runtime.left_out.cells()
-            have = f"; there is some of {', '.join(map(str, known))}" if known else ""
-            print(f"wool: nothing was left out of the output of {'any cell' if cell is None else f'cell {cell}'}{have}")
+            have = f" (there is some of {', '.join(map(str, known))})" if known else ""
+            if cell is not None:
+                raise UsageError(
+                    f"%wool output: there is no job {cell}, and nothing was left out of the output of cell {cell}{have}"
+                )
+            print(f"wool: nothing was left out of the output of any cell{have}")
             return None
         from wool_jupyter.notebook.left_out import Recalled
 

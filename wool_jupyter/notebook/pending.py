@@ -53,7 +53,7 @@ class Pending:
                 waits=name not in imports or name not in self._namespace,
                 told=name not in imports,
             )
-            for name in {*binds, *changes}
+            for name in sorted({*binds, *changes})
         }
         ids = {name: id(value) for name, value in self._namespace.items()}
         self._jobs[job] = _Claims(claims, ids)

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from IPython.core.getipython import get_ipython
 
-from wool_jupyter.notebook import jobs, magics, tracebacks
+from wool_jupyter import host
+from wool_jupyter.notebook import joblib_offer, jobs, magics, tracebacks
 from wool_jupyter.notebook.borrowed import BorrowedPool
 from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.runtime import Runtime, runtime
 from wool_jupyter.notebook.submissions import Submissions
 from wool_jupyter.notebook.table import as_text, mimebundle
 from wool_jupyter.pool.call_queue import Item
-from wool_jupyter.pool.executor import Executor, Line
+from wool_jupyter.pool.executor import Executor, Line, Terms
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.worker import identity
 
 if TYPE_CHECKING:
     from wool_jupyter.pool.futures import Future
+    from wool_jupyter.pool.joblib_backend import WoolBackend
     from wool_jupyter.pool.results import Results
 
 T = TypeVar("T")
@@ -58,12 +60,19 @@ class Pool:
     def executor(self, *, retries: int = 0) -> Executor:
         """A `concurrent.futures.Executor`; ending it ends no worker."""
         with _natively():
-            return Executor(self._line, self._submissions, retries=retries)
+            return Executor(self._line, self._submissions, Terms(retries=retries))
 
     @property
     def main_threads(self) -> int:
-        """How many calls may run side by side."""
-        return self._own.main_threads
+        """How many calls may run side by side, once the pool runs. Starts nothing."""
+        running = self._runtime.running
+        return _settings().workers or host.usable_cpus() if running is None else running.main_threads
+
+    def joblib_backend(self, **options: Any) -> "WoolBackend":
+        """A `joblib.parallel.ParallelBackendBase`, with the options of one."""
+        from wool_jupyter.pool.joblib_backend import WoolBackend
+
+        return WoolBackend(self._line, self._submissions, main_threads=lambda: self.main_threads, **options)
 
     def __repr__(self) -> str:
         return as_text(door().glance())
@@ -158,12 +167,20 @@ _borrowed: BorrowedPool | None = None
 
 def pool() -> Pool:
     """This process's; started if need be, as for a cell. On a worker, its own pool's (`borrowed`). `StartFailed`."""
-    global _pool, _borrowed
+    global _borrowed
     if (own := identity.own()) is not None:
         if _borrowed is None:
             _borrowed = BorrowedPool(own)
         return cast("Pool", _borrowed)  # as far as it goes: the rest of it refuses
+    found = not_started()
+    found.start()
+    joblib_offer.offer()
+    return found
+
+
+def not_started() -> Pool:
+    """As `pool`, and as it is; never on a worker."""
+    global _pool
     if _pool is None:
         _pool = Pool(runtime())
-    _pool.start()
     return _pool

@@ -24,6 +24,7 @@ from wool_jupyter.pool import events
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import BEGINNINGS_MAX, INTERRUPT_GRACE_S, RECALL_S, RUN_S, SIGNAL_S
 from wool_jupyter.wire import batches, calls
+from wool_jupyter.wire.shared_buffers import Lease
 
 if TYPE_CHECKING:
     from wool_jupyter.pool.futures import Future
@@ -89,9 +90,12 @@ class Item:
     cost: Cost
     retries: int
     settled: "Callable[[Item], object]"  # called once, when its future is done
+    native_threads: int  # `batches.Opening`
+    grace_s: float  # to answer an interrupt, on a worker that may end
     call: bytes = b""
     function: calls.PackedFunction | None = None  # None: `call` says all
     file: str = ""  # with its large data
+    lease: Lease | None = None  # of large data that other calls have, too
     beginnings: int = 0
     number: int = 0
     section: int = 0
@@ -99,6 +103,8 @@ class Item:
     def end(self) -> None:
         if self.file:
             Path(self.file).unlink(missing_ok=True)
+        if self.lease is not None:
+            self.lease.release()
         self.settled(self)
 
     def arrive(self, outcome: bytes) -> None:
@@ -132,6 +138,7 @@ class Threads(Protocol):
     def main_threads(self) -> int: ...
     @property
     def line(self) -> "Slots": ...
+    def pins(self, worker: UUID) -> bool: ...
     async def run(self, routine: str, body: Callable[[], bytes], *, about: events.About, who: object) -> Running: ...
 
 
@@ -235,6 +242,10 @@ class CallQueue:
         self._turns -= 1
         self._runs.add(run)
 
+    def pins(self, worker: UUID) -> bool:
+        """Something lives there alone."""
+        return self._threads.pins(worker)
+
     @property
     def is_contended(self) -> bool:
         """Somebody else waits in the line."""
@@ -286,12 +297,17 @@ class _Run:
         self._functions: dict[calls.PackedFunction, int] = {}
         self._ends = False  # it gets no more
         self._interrupts: Callable[[Item], bool] = lambda _: False
+        self._is_placed = asyncio.Event()  # or could not be
         self._came_back = asyncio.Event()
+        self._interrupted = 0  # number of the call that has had a signal
         self._looked_at = 0  # number of the call that ran when it was looked at last
 
     async def serve(self, threads: Threads) -> None:
         try:
-            call = self._call = await threads.run("batch", self._open, about=self._about, who=self._queue)
+            try:
+                call = self._call = await threads.run("batch", self._open, about=self._about, who=self._queue)
+            finally:
+                self._is_placed.set()
             self._origin.ready(call.worker.uid)
             try:
                 await self._serve(call)
@@ -316,10 +332,11 @@ class _Run:
 
     async def interrupt(self, meant: Callable[[Item], bool]) -> None:
         """First all that has not begun comes back, so that a signal hits the call that it is meant for."""
+        self._ends, self._interrupts = True, meant
+        await self._is_placed.wait()
         call = self._call
         if call is None:
             return
-        self._ends, self._interrupts = True, meant
         self._came_back.clear()
         call.recall()
         with suppress(TimeoutError):
@@ -328,10 +345,14 @@ class _Run:
         if not (self._sent and meant(self._sent[0])):
             return
         number = self._sent[0].number
+        if number == self._interrupted:
+            return  # by somebody else who means it: its answer may need its time
+        self._interrupted = number
+        grace_s = INTERRUPT_GRACE_S if self._queue.pins(call.worker.uid) else self._sent[0].grace_s
         await call.interrupt()
-        await asyncio.sleep(INTERRUPT_GRACE_S)
+        await asyncio.sleep(grace_s)
         if self._sent and self._sent[0].number == number:
-            await call.kill(f"as it had not answered an interrupt for {INTERRUPT_GRACE_S:.0f} s")
+            await call.kill(f"as it had not answered an interrupt for {grace_s:.0f} s")
 
     # What goes there.
 
@@ -341,12 +362,15 @@ class _Run:
         first = self._queue.next(lambda _: True)
         if first is None:
             raise _NothingLeft
-        self._origin, self._ambient = first.origin, first.ambient
+        self._origin, self._ambient, self._native_threads = first.origin, first.ambient, first.native_threads
         self._about.label = first.label
         batch = self._batch(first)
         self._about.bytes_in = sum(len(item.call) for item in self._sent)
         self._is_opening = False
-        return batches.encode(batches.Opening(self._origin.directory, self._origin.places, self._ambient, batch))
+        origin = self._origin
+        return batches.encode(
+            batches.Opening(origin.directory, origin.places, self._ambient, batch, self._native_threads)
+        )
 
     def _batch(self, first: Item | None = None) -> batches.Batch:
         """And what else may be sent now."""
@@ -378,6 +402,8 @@ class _Run:
 
     def _may_follow(self, item: Item) -> bool:
         if self._ends or item.origin is not self._origin or item.ambient is not self._ambient:
+            return False
+        if item.native_threads != self._native_threads:
             return False
         return (self._is_opening and item.section <= self._section) or not self._queue.is_contended
 
@@ -418,9 +444,10 @@ class _Run:
         back = [item for item in self._sent if item.number in given_back]
         self._sent = deque(item for item in self._sent if item.number not in given_back)
         self._ahead_s = sum(item.cost.mean_s for item in self._sent)
-        for item in [item for item in back if self._interrupts(item)]:
+        ended = [item for item in back if self._interrupts(item)]
+        for item in ended:
             item.fail(_interrupted())
-        self._queue.take_back(item for item in back if not self._interrupts(item))
+        self._queue.take_back(item for item in back if item not in ended)
         self._came_back.set()
 
     def _look_later(self, call: Running) -> None:

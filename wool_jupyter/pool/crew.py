@@ -79,7 +79,7 @@ class Crew:
         self._environment = dict(environment)
         self._version = version
         self._tags = tags
-        self._pinned = pinned
+        self.pins = pinned
         self._tell = tell
         nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
         self._options = options
@@ -178,7 +178,7 @@ class Crew:
         if self._staying <= self._most:
             return
         present = [
-            supervisor.Candidate(uid, self._is_busy(member), self._pinned(uid), member.last_used, member.started)
+            supervisor.Candidate(uid, self._is_busy(member), self.pins(uid), member.last_used, member.started)
             for uid, member in self._members.items()
             if not member.drains
         ]
@@ -201,7 +201,7 @@ class Crew:
         return found is not None and found.connection.load > 0
 
     def _is_free_while_draining(self, member: Member) -> None:
-        if self._pinned(member.metadata.uid) or self._staying < self._most:
+        if self.pins(member.metadata.uid) or self._staying < self._most:
             self._stays(member)
         else:
             self._lets_go(member)

@@ -8,15 +8,18 @@ import concurrent.futures
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sized
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from wool_jupyter import host
 from wool_jupyter.errors import WoolError
 from wool_jupyter.pool.call_queue import CallQueue, Cost, Item, Origin
 from wool_jupyter.pool.futures import Callbacks, Future
 from wool_jupyter.pool.results import Results, SizedResults
-from wool_jupyter.settings import CALLS_AHEAD_MAX, RUN_S
+from wool_jupyter.settings import CALLS_AHEAD_MAX, INTERRUPT_GRACE_S, RUN_S
 from wool_jupyter.wire import calls
+from wool_jupyter.wire.shared_buffers import SharedBuffers
 
 T = TypeVar("T")
 
@@ -37,10 +40,16 @@ class Line:
         self._queue = queue
         self._post = post
         self.main_threads = main_threads
+        self._cpus = host.usable_cpus()
         self.callbacks = Callbacks()
         self._lock = threading.Lock()
         self._brought: list[Item] = []
         self._costs: WeakKeyDictionary[Any, Cost] = WeakKeyDictionary()
+
+    @property
+    def native_threads(self) -> int:
+        """That a call may use below Python: calls run side by side on all main threads."""
+        return max(1, self._cpus // self.main_threads())
 
     def put(self, items: Iterable[Item]) -> None:
         with self._lock:
@@ -72,16 +81,36 @@ class Line:
             return Cost()
 
 
+def _check_retries(retries: int) -> None:
+    if retries < 0:
+        raise ValueError(f"retries is a number of further attempts, not {retries}")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Of the calls of one executor."""
+
+    retries: int = 0  # of a call whose worker has ended under it
+    grace_s: float = INTERRUPT_GRACE_S  # as an `Item` has it
+    cost: Cost | None = None  # of whatever is submitted; None: of each function its own
+    native_threads: int | None = None  # None: the line's
+    shared: SharedBuffers | None = None  # its maker's to close
+
+    def __post_init__(self) -> None:
+        _check_retries(self.retries)
+
+
+_USUAL_TERMS = Terms()
+
+
 class Executor(concurrent.futures.Executor):
     """As the standard library's, on the main threads of a pool's workers. Ending it ends no worker."""
 
-    def __init__(self, line: Callable[[], Line], origin: Callable[[], Origin], *, retries: int = 0) -> None:
-        """`line` finds the pool, which may be another one after it was stopped; `origin` is asked for each call. `retries`: how
-        many times a call whose worker has ended under it is run again."""
-        _check_retries(retries)
+    def __init__(self, line: Callable[[], Line], origin: Callable[[], Origin], terms: Terms = _USUAL_TERMS) -> None:
+        """`line` finds the pool, which may be another one after it was stopped; `origin` is asked for each call."""
         self._line = line
         self._origin = origin
-        self._retries = retries
+        self._terms = terms
         self._idle = threading.Condition()
         self._unfinished: set[Item] = set()
         self._is_shut_down = False
@@ -95,10 +124,16 @@ class Executor(concurrent.futures.Executor):
         """What can't be shipped is the future's exception. RuntimeError after `shutdown`."""
         if not callable(fn):
             raise TypeError(f"argument 1 of submit can't be called: {fn!r}")
+        return self.submit_as(_name(fn), fn, *args, **kwargs)
+
+    def submit_as(self, label: str, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        """As `submit`; `label` is its name for people."""
         self._check()
         line, origin = self._line(), self._origin()
-        pack = lambda: calls.pack_blocking(calls.Invocation(fn, args, kwargs), places=origin.places)  # noqa: E731
-        item = self._item(line, origin, pack, label=_name(fn), cost=line.cost_of(fn), retries=self._retries)
+        invocation = calls.Invocation(fn, args, kwargs)
+        pack = lambda: calls.pack_blocking(invocation, places=origin.places, shared=self._terms.shared)  # noqa: E731
+        cost = self._terms.cost or line.cost_of(fn)
+        item = self._item(line, origin, pack, label=label, cost=cost, retries=self._terms.retries)
         self._put(line, [item])
         return item.future
 
@@ -114,7 +149,7 @@ class Executor(concurrent.futures.Executor):
         if buffersize is not None and buffersize < 1:
             raise ValueError("buffersize must be None or > 0")
         ahead = sys.maxsize if buffersize is None else buffersize
-        return self.map_ahead(fn, iterables, ahead=lambda _: ahead, timeout_s=timeout, retries=self._retries)
+        return self.map_ahead(fn, iterables, ahead=lambda _: ahead, timeout_s=timeout, retries=self._terms.retries)
 
     def map_lazily(
         self, fn: Callable[..., T], iterables: tuple[Iterable[Any], ...], *, timeout_s: float | None, retries: int
@@ -186,7 +221,8 @@ class Executor(concurrent.futures.Executor):
         self, line: Line, origin: Origin, pack: Callable[[], calls.PackedCall], *, label: str, cost: Cost, retries: int
     ) -> Item:
         future: Future[Any] = Future(line.callbacks, raising=line.raising)
-        item = Item(future, origin, origin.ambient(), label, cost, retries, self._settled)
+        threads = self._terms.native_threads or line.native_threads
+        item = Item(future, origin, origin.ambient(), label, cost, retries, self._settled, threads, self._terms.grace_s)
         future.cancelled_hook = line.cancelled
         try:
             packed = pack()
@@ -196,7 +232,7 @@ class Executor(concurrent.futures.Executor):
                 error.__traceback__ = None
             future.fail(error)
             return item
-        item.call, item.file, future.keep = packed
+        item.call, item.file, future.keep, item.lease = packed
         return item
 
     def _put(self, line: Line, items: list[Item]) -> None:
@@ -233,11 +269,6 @@ class Executor(concurrent.futures.Executor):
         if wait:
             with self._idle:
                 self._idle.wait_for(lambda: not self._unfinished)
-
-
-def _check_retries(retries: int) -> None:
-    if retries < 0:
-        raise ValueError(f"retries is a number of further attempts, not {retries}")
 
 
 def _name(function: Any) -> str:

@@ -21,10 +21,10 @@ _log = logging.getLogger("concurrent.futures")  # where the standard library's f
 
 
 class Callbacks:
-    """A daemon thread, from the first callback on."""
+    """A daemon thread, from the first callback on, until `close`."""
 
     def __init__(self) -> None:
-        self._due: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._due: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -35,9 +35,12 @@ class Callbacks:
                 self._thread.start()
         self._due.put(callback)
 
+    def close(self) -> None:
+        """Those that were put before are called; what comes later is not."""
+        self._due.put(None)
+
     def _serve(self) -> None:
-        while True:
-            callback = self._due.get()
+        while (callback := self._due.get()) is not None:
             try:
                 callback()
             except BaseException:  # noqa: BLE001 (of a user's function)

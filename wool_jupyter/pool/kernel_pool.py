@@ -55,6 +55,10 @@ class KernelPool:
         """That calls may have side by side, once as many workers run."""
         return self.crew.most
 
+    def pins(self, worker: UUID) -> bool:
+        """Something lives there alone."""
+        return self.crew.pins(worker)
+
     @property
     def line(self) -> Slots:
         """Of those that wait for one."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
+from wool_jupyter import host
 from wool_jupyter.discovery.filtering import afilter
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.dispatch.call import Call
@@ -53,7 +54,9 @@ class OtherWorkers:
     async def run(self, body: bytes, *, places: tuple[str, ...], ambient: dict[str, bytes]) -> Outcome:
         """Waits until one of them is free. `NoWorkersAvailable` when there is no other."""
         batch = batches.Batch((), (batches.Item(1, -1, body),), True)
-        call = await self._placed(batches.encode(batches.Opening(places[0], places, ambient, batch)))
+        workers = 1 + len((await self._proxy()).workers.workers)
+        threads = max(1, host.usable_cpus() // workers)
+        call = await self._placed(batches.encode(batches.Opening(places[0], places, ambient, batch, threads)))
         try:
             while not call.ended:
                 data = await call.step()

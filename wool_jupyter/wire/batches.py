@@ -33,6 +33,7 @@ class Opening(msgspec.Struct, frozen=True):
     places: tuple[str, ...]  # for large results, in order of preference
     ambient: dict[str, bytes]  # an `ambient.State`
     batch: Batch
+    native_threads: int  # that a library below Python may use for each of the calls
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True):

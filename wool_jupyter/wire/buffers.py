@@ -25,6 +25,7 @@ class Parcel(msgspec.Struct, frozen=True, array_like=True):
     file: str = ""
     spans: tuple[tuple[int, int], ...] = ()  # (offset, length) in the file
     stream_in_file: bool = False
+    shared: tuple[tuple[int, str], ...] = ()  # (which buffer it is, its own file), rising: other parcels have it, too
 
     @property
     def nbytes(self) -> int:
@@ -89,13 +90,22 @@ def _write(path: str, size: int, parts: "zip[tuple[memoryview, tuple[int, int]]]
 
 def unpack(parcel: Parcel) -> tuple[bytes | memoryview, list[memoryview]]:
     """The stream and the buffers, writable; they keep the mapping alive, not the file's name."""
-    if not parcel.file:
-        return parcel.stream, []
-    fd = os.open(parcel.file, os.O_RDONLY | os.O_CLOEXEC)
+    stream: bytes | memoryview = parcel.stream
+    views: list[memoryview] = []
+    if parcel.file:
+        mapping = _mapped(parcel.file)
+        views = [mapping[offset : offset + length] for offset, length in parcel.spans]
+        if parcel.stream_in_file:
+            stream = views.pop(0)
+    for number, file in parcel.shared:
+        views.insert(number, _mapped(file))
+    return stream, views
+
+
+def _mapped(file: str) -> memoryview:
+    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-        mapping = memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_COPY, **options))
+        return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_COPY, **options))
     finally:
         os.close(fd)
-    views = [mapping[offset : offset + length] for offset, length in parcel.spans]
-    return (views[0], views[1:]) if parcel.stream_in_file else (parcel.stream, views)

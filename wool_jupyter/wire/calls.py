@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
+from msgspec import structs
 
 from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge, in_words
 from wool_jupyter.wire import (
@@ -29,6 +30,7 @@ from wool_jupyter.wire import (
     standins,
 )
 from wool_jupyter.wire.buffers import Parcel
+from wool_jupyter.wire.shared_buffers import Lease, SharedBuffers
 
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
 _NOT_SHIPPED = shell_names.SHELL | shell_names.HISTORY | shell_names.MODULE
@@ -92,18 +94,32 @@ def _request(
 
 
 class PackedCall(NamedTuple):
-    """Of a blocking call. `file` is to be removed when no worker needs it any more, and may be ""."""
+    """Of a blocking call. `file` is to be removed when no worker needs it any more, and may be ""; `lease` is to be released."""
 
     body: bytes
     file: str
     keep: object
+    lease: Lease | None = None
 
 
-def pack_blocking(invocation: Invocation, *, places: tuple[str, ...]) -> PackedCall:
-    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`)."""
+def pack_blocking(
+    invocation: Invocation, *, places: tuple[str, ...], shared: SharedBuffers | None = None
+) -> PackedCall:
+    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`). Large data that `shared` has seen before
+    is not written again."""
     shipment = _Shipment(invocation, in_band=False)
-    request = _request(shipment, places)
-    return PackedCall(encode(request), request.parcel.file, shipment.described)
+    if shared is None:
+        request = _request(shipment, places)
+        return PackedCall(encode(request), request.parcel.file, shipment.described)
+    lease = shared.lease(shipment.buffers)
+    try:
+        shipment.buffers = lease.others(shipment.buffers)
+        request = _request(shipment, places)
+    except BaseException:
+        lease.release()
+        raise
+    request = structs.replace(request, parcel=structs.replace(request.parcel, shared=lease.files))
+    return PackedCall(encode(request), request.parcel.file, shipment.described, lease)
 
 
 class PackedFunction:

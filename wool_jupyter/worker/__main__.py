@@ -16,12 +16,14 @@ import traceback
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import UUID
 
 from wool_jupyter import host
 from wool_jupyter.balance.protocol import Task
 from wool_jupyter.dispatch import setups
+from wool_jupyter.import_hook import when_imported
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
 from wool_jupyter.wire.ledger import Ledger
@@ -115,11 +117,18 @@ def main(uid: str, directory: str, nursery_pid: str) -> None:
     faulthandler.enable(_crash_report(directory, uid))
     sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 (for the life of the process)
     sys.argv = [""]
+    when_imported("joblib.parallel", _offer_threads)
     runner.install()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     lane.serve()
     routines.close()
     sys.exit(0 if thread.stopped else "this worker can't serve")
+
+
+def _offer_threads(parallel: ModuleType) -> None:
+    from wool_jupyter.worker.joblib_threads import NAME, ThreadsInstead
+
+    parallel.register_parallel_backend(NAME, ThreadsInstead)
 
 
 def _crash_report(directory: str, uid: str) -> int:

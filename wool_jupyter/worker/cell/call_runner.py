@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from wool_jupyter import host
 from wool_jupyter.wire import batches, calls, classes, pickling
 from wool_jupyter.worker.cell.main_module import enter_new_main
+from wool_jupyter.worker.cell.native_threads import NativeThreads
 from wool_jupyter.worker.cell.runner import CellRunner
 from wool_jupyter.worker.cell.spool import Spool, own
 
@@ -64,24 +65,35 @@ class CallRunner:
         self._cells = cells
         self._uid = uid
         self._output: _Output | None = None
+        self._native = NativeThreads()
 
     def run(self, opening: batches.Opening, parts: Parts, listener: Listener) -> None:
         """All that `parts` has, until it is empty."""
+        item = parts.take()
+        if item is None:
+            return  # all was given back meanwhile: its submitter may be gone, and with it the directory
         output = self._output_for(opening)
         spool = output.spool
         spool.emit = listener.shown
         self._cells.begin_calls(opening.places)
-        while (item := parts.take()) is not None:
-            began = time.perf_counter()
-            output.ledger.begins(item.number)
-            self._cells.begin_call(spool)
-            try:
-                outcome = contextvars.Context().run(self._outcome, opening, parts, item, spool)
-            finally:
-                self._cells.gate.close()
-            self._cells.capture.flush()
-            done = batches.Done(item.number, outcome, time.perf_counter() - began)
-            listener.done(done, spool.lengths(), goes_on=spool.has_threads() or host.has_children())
+        with self._native.at_most(opening.native_threads):
+            while item is not None:
+                self._run(opening, parts, listener, item, output)
+                item = parts.take()
+
+    def _run(
+        self, opening: batches.Opening, parts: Parts, listener: Listener, item: batches.Item, output: "_Output"
+    ) -> None:
+        began, spool = time.perf_counter(), output.spool
+        output.ledger.begins(item.number)
+        self._cells.begin_call(spool)
+        try:
+            outcome = contextvars.Context().run(self._outcome, opening, parts, item, output)
+        finally:
+            self._cells.gate.close()
+        self._cells.capture.flush()
+        done = batches.Done(item.number, outcome, time.perf_counter() - began)
+        listener.done(done, spool.lengths(), goes_on=spool.has_threads() or host.has_children())
 
     def _output_for(self, opening: batches.Opening) -> "_Output":
         directory = batches.text_directory(opening.directory, self._uid)
@@ -89,16 +101,17 @@ class CallRunner:
             self._output = _Output(directory)
         return self._output
 
-    def _outcome(self, opening: batches.Opening, parts: Parts, item: batches.Item, spool: Spool) -> bytes:
+    def _outcome(self, opening: batches.Opening, parts: Parts, item: batches.Item, output: "_Output") -> bytes:
         """The body's outcome is data, whatever its class."""
-        own(spool)
+        own(output.spool)
         classes.forget()
-        enter_new_main()
+        vars(enter_new_main())["__warningregistry__"] = output.warned
         gate = self._cells.gate
         tracers = sys.gettrace(), sys.getprofile()
         try:
             self._cells.surround_calls(opening.ambient)
             invocation = gate.loading(_loaded, parts, item)
+            self._native.look_again()
             value = gate.region(partial(invocation.function, *invocation.args, **invocation.kwargs))
             if inspect.iscoroutine(value):
                 value.close()
@@ -122,6 +135,7 @@ class _Output:
         self.directory = directory
         self.spool = Spool(directory)
         self.ledger = batches.Ledger(directory)
+        self.warned: dict[Any, Any] = {}  # the submitter's functions, in whichever call: each warning is shown once
 
 
 def _loaded(parts: Parts, item: batches.Item) -> calls.Invocation:
