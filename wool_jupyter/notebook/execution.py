@@ -218,7 +218,8 @@ class Execution:
         """Settled: nothing but its output and its end is kept."""
         if self.sending is not None:
             self.sending.close()
-        self.run = self.sending = None
+        self.run = self.sending = self._call = self._pool = None  # the call knows its worker, and that worker's files
+        self._driving = Future()
         self.digests = {}
         self.settled.set()
 
