@@ -25,6 +25,7 @@ def merged(events, *, taken=()):
         pytest.param([], [added(1), updated(1, "new")], [added(1, "new")], id="added, updated"),
         pytest.param([], [added(1), added(1, "new")], [added(1, "new")], id="announced again"),
         pytest.param([added(1)], [updated(1, "a"), updated(1, "b")], [updated(1, "b")], id="updated twice"),
+        pytest.param([added(1, "a")], [updated(1, "b"), updated(1, "a")], [], id="updated there and back"),
         pytest.param([added(1)], [updated(1, "a"), dropped(1)], [dropped(1)], id="updated, dropped"),
         pytest.param(
             [added(1)],

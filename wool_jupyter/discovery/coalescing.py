@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wool_jupyter.records import DiscoveryEvent
+from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -15,13 +15,14 @@ class EventQueue:
 
     A worker that came and went meanwhile leaves nothing. One that the reader knows, and that went and came again, is dropped and
     added: a reader that has evicted it on its own account must admit it again, also behind a filter, which would turn an addition
-    of somebody known into an update. An update admits nobody, so that one which comes after the drop is void.
+    of somebody known into an update. An update admits nobody, so that one which comes after the drop is void, and updates that lead
+    back to what the reader knows leave nothing either.
     """
 
     def __init__(self) -> None:
         # By worker, and whether it is a drop, which comes first; a mark (`subscription.Marked`) has no worker.
         self._pending: dict[tuple[UUID, bool] | None, Marked] = {}
-        self._told: set[UUID] = set()  # workers that the reader holds for alive
+        self._told: dict[UUID, WorkerMetadata] = {}  # what the reader knows of workers that it holds for alive
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -41,6 +42,8 @@ class EventQueue:
             self._pending[life] = event
         elif earlier is not None:
             self._pending[life] = DiscoveryEvent(earlier.type, event.metadata)
+            if earlier.type == "worker-updated" and self._told.get(uid) == event.metadata:
+                del self._pending[life]
         elif drop not in self._pending:
             self._pending[life] = event
 
@@ -48,9 +51,10 @@ class EventQueue:
         key = next(iter(self._pending))
         if key is None:
             return self._pending.pop(None)
+        event = self._pending.pop(key)
         uid, is_drop = key
         if is_drop:
-            self._told.discard(uid)
-        else:
-            self._told.add(uid)
-        return self._pending.pop((uid, is_drop))
+            self._told.pop(uid, None)
+        elif event is not None:
+            self._told[uid] = event.metadata
+        return event
