@@ -1,6 +1,7 @@
 """What a worker writes (`worker.cell.spool`), and what the kernel reads of it (`notebook.outputs`)."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,14 @@ def spool(tmp_path, reader):
     spool = Spool(str(tmp_path))
     yield spool
     closed(spool)
+
+
+@pytest.fixture
+def interrupts():
+    """What a job in the background of a shell would ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def closed(spool):
@@ -430,9 +439,8 @@ def test_a_file_system_that_is_full_is_said_in_words(spool, tmp_path):
     assert str(tmp_path) in str(failure.value)
 
 
-def test_a_signal_does_not_come_between_an_event_and_its_mark(spool, reader):
+def test_a_signal_does_not_come_between_an_event_and_its_mark(spool, reader, interrupts):
     """Text would wait for an event that never comes."""
-    import signal
 
     def interrupted_while_it_is_sent(_):
         signal.raise_signal(signal.SIGINT)
@@ -445,9 +453,7 @@ def test_a_signal_does_not_come_between_an_event_and_its_mark(spool, reader):
     assert merged(reader.ready()) == [("stdout", "after\n")]
 
 
-def test_an_event_is_sent_before_a_signal_is_heard(spool):
-    import signal
-
+def test_an_event_is_sent_before_a_signal_is_heard(spool, interrupts):
     sent = []
     spool.emit = sent.append
     with pytest.raises(KeyboardInterrupt):
