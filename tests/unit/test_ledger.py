@@ -40,3 +40,12 @@ def test_it_keeps_no_descriptor_but_that_of_its_mapping(path):
     assert descriptors() == before + 1
     del ledger
     assert descriptors() == before
+
+
+def test_what_was_noted_stays_known_without_the_file(path):
+    before = descriptors()
+    ledger = Ledger.create(path)
+    ledger.begins(7)
+    ledger.close()
+    assert descriptors() == before
+    assert [ledger.has_begun(number) for number in (6, 7, 8)] == [True, True, False]

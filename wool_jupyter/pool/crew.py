@@ -320,6 +320,7 @@ class Crew:
         if member.calls == 0 and member.care is None and not member.drains:
             self.slots.remove()
         self._gone.append(self._members.pop(uid))
+        member.ledger.close()
         self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
         self._in_doubt = self._in_doubt or not self._is_proven(member)
         self.supervise()

@@ -18,6 +18,7 @@ class Ledger:
 
     def __init__(self, fd: int) -> None:
         """Takes the descriptor over."""
+        self._noted = 0
         try:
             self._memory = mmap.mmap(fd, _NUMBER.size)
         finally:
@@ -42,7 +43,14 @@ class Ledger:
     def has_begun(self, number: int) -> bool:
         return number <= self._last
 
+    def close(self) -> None:
+        """The worker has ended: what was noted stays known, without the file."""
+        self._noted = self._last
+        self._memory.close()
+
     @property
     def _last(self) -> int:
+        if self._memory.closed:
+            return self._noted
         last: int = _NUMBER.unpack_from(self._memory)[0]
         return last
