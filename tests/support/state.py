@@ -181,8 +181,9 @@ def _drop_new(mapping: dict[str, Any]) -> Callable[[Any], None]:
     before = dict(mapping)
 
     def write(_: Any) -> None:
-        mapping.clear()
-        mapping.update(before)
+        mapping.update(before)  # first, and nothing is cleared: the kernel's other threads live on what is there
+        for name in mapping.keys() - before.keys():
+            del mapping[name]
 
     return write
 
