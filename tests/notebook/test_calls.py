@@ -5,6 +5,7 @@ import textwrap
 import pytest
 
 from tests.support.kernel import TIMEOUT_S
+from tests.support.waiting import wait_until
 
 POOL = "import os, sys, time, wool_jupyter\npool = wool_jupyter.pool()"
 
@@ -461,3 +462,11 @@ def test_the_pool_comes_home_as_itself_and_is_not_stored(calls):
     calls.wool("kept = [pool]")
     assert calls.value("kept[0] is pool") is True
     assert "can't be stored or copied" in calls.run("import pickle; pickle.dumps(pool)").error.evalue
+
+
+def test_a_worker_that_is_ready_after_all_calls_have_ended_leaves_no_folder(calls):
+    calls.ok("from wool_jupyter.notebook.runtime import runtime")
+    for _ in range(40):
+        calls.ok("for each in [pool.submit(str) for _ in range(4)]: each.cancel()")
+    left = "[str(each) for place in runtime().places for each in place.glob('calls/*')]"
+    wait_until(lambda: calls.value(left) == [])

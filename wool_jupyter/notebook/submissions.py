@@ -89,6 +89,9 @@ class Submissions:
     # On the loop.
 
     def ready(self, worker: UUID) -> None:
+        """It may be so late that others have run all calls: then nothing is printed there, and the directory is gone."""
+        if self._is_over:
+            return
         if worker not in self._readers:
             directory = batches.text_directory(self.directory, str(worker))
             os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
