@@ -89,7 +89,7 @@ class Submissions:
     # On the loop.
 
     def ready(self, worker: UUID) -> None:
-        """It may be so late that others have run all calls: then nothing is printed there, and the directory is gone."""
+        """It may be so late that all calls have ended: then nothing is printed there, and the directory is gone."""
         if self._is_over:
             return
         if worker not in self._readers:
@@ -110,6 +110,8 @@ class Submissions:
             self._watched = False
 
     def printed(self, worker: UUID, at: tuple[int, int], shown: tuple[bytes, ...], *, goes_on: bool) -> None:
+        if self._is_over:  # it reports that it gives all calls back
+            return
         reader = self._readers[worker]
         for event in map(cells.decode_event, shown):
             if isinstance(event, cells.InPlace):
