@@ -412,12 +412,21 @@ def test_a_worker_that_dies_unused_is_replaced_when_work_waits():
         async with pool_of(2) as bench:
             await until(lambda: len(bench.pool.crew.snapshot()) == 2)
             kill(*(worker.pid for worker in bench.pool.crew.snapshot()))
-            await until(lambda: not bench.pool.crew.snapshot())
-            await settle()
-            assert bench.pool.crew.size == 0
             await bench.works()
-            assert bench.pool.crew.size == 2  # one has run something: their start is in doubt no more
             await bench.fits(2)
+
+    run(main())
+
+
+def test_workers_that_die_unused_are_replaced_after_a_pause_when_nothing_waits():
+    async def main():
+        async with pool_of(2) as bench:
+            for _ in range(2):
+                await until(lambda: len(bench.pool.crew.snapshot()) == 2)
+                pids = {worker.pid for worker in bench.pool.crew.snapshot()}
+                kill(*pids)
+                await until(lambda pids=pids: pids.isdisjoint(worker.pid for worker in bench.pool.crew.snapshot()))
+            await until(lambda: len(bench.pool.crew.snapshot()) == 2)
 
     run(main())
 

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from wool_jupyter.pool.supervisor import (
     PROBES,
+    RETRIES,
     Candidate,
     Standing,
     pause_before_probe,
+    pause_in_doubt,
     workers_to_part,
     workers_to_start,
 )
@@ -45,6 +47,13 @@ def test_a_worker_that_fails_is_asked_a_few_times_ever_more_rarely_and_given_up(
     assert pauses[PROBES:] == [None, None]
     assert pauses[:PROBES] == sorted(set(pauses[:PROBES]))
     assert sum(pauses[:PROBES]) < 5
+
+
+def test_what_dies_of_its_own_start_is_started_a_few_times_ever_more_rarely_until_work_waits():
+    pauses = [pause_in_doubt(retried) for retried in range(RETRIES + 2)]
+    assert pauses[RETRIES:] == [None, None]
+    assert pauses[:RETRIES] == sorted(set(pauses[:RETRIES]))
+    assert 0 < pauses[0] <= 2
 
 
 @dataclass
@@ -90,6 +99,8 @@ class Crew:
                     self.waiting = 0  # they are told
             case "an unused one dies" if self.idle:
                 self.idle, self.in_doubt = self.idle - 1, True
+            case "the pause is over":
+                self.in_doubt = False
             case "a used one dies" if self.used:
                 self.used -= 1
             case "a busy one dies" if self.busy:
@@ -110,6 +121,7 @@ EVENTS = [
     "a start succeeds",
     "a start fails",
     "an unused one dies",
+    "the pause is over",
     "a used one dies",
     "a busy one dies",
     "a call ends",

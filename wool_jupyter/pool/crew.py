@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 class Crew:
     """Lives on one loop; ended by `stop`. A worker that dies is replaced: at once if it had run something, otherwise when work
-    waits."""
+    waits or after a pause."""
 
     def __init__(
         self,
@@ -90,6 +90,8 @@ class Crew:
         self._starts: list[asyncio.Task[None]] = []  # of those that `supervise` has asked for, the latest last
         self._looking = 0
         self._in_doubt = False
+        self._retried = 0  # starts without work, since a worker has served
+        self._retry: asyncio.TimerHandle | None = None
         self._tasks = OwnedTasks("crew")
         self._ending = OwnedTasks("end of a crew")
         self._ends = Ends(nursery)
@@ -149,7 +151,7 @@ class Crew:
         """To that many; a larger crew stays as it is. Does not wait for those that it starts."""
         self._allow(max(self._most, workers))
         self._keep = max(self._keep, workers)
-        self._in_doubt = False
+        self._trust()
         self.supervise()
 
     async def scale(self, workers: int) -> None:
@@ -157,7 +159,7 @@ class Crew:
         and busy ones when their calls are over; a pinned one stays."""
         self._allow(workers)
         self._keep = workers
-        self._in_doubt = False
+        self._trust()
         surplus = max(0, self.size - workers)
         given_up = self._starts[max(0, len(self._starts) - surplus) :]
         if given_up:
@@ -267,7 +269,7 @@ class Crew:
         finally:
             self._starting -= 1
         if failure is not None:
-            self._in_doubt = True
+            self._doubt()
             if not self._members and not self._starting:
                 self.slots.fail(failure)
 
@@ -322,7 +324,8 @@ class Crew:
         self._gone.append(self._members.pop(uid))
         member.ledger.close()
         self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
-        self._in_doubt = self._in_doubt or not self._is_proven(member)
+        if not self._is_proven(member):
+            self._doubt()
         self.supervise()
         self._proxy.evict(uid)
         self._tidy(member)
@@ -333,6 +336,25 @@ class Crew:
         """Its end says nothing about the start of others."""
         is_old = time.time() - member.started > supervisor.PROVEN_S
         return bool(member.last_used) or is_old or member.asked_to_end or member.leaves
+
+    def _doubt(self) -> None:
+        if self._in_doubt or self.slots.closed:
+            return
+        self._in_doubt = True
+        if (pause_s := supervisor.pause_in_doubt(self._retried)) is not None:
+            self._retry = asyncio.get_running_loop().call_later(pause_s, self._start_again)
+
+    def _start_again(self) -> None:
+        self._retried += 1
+        self._in_doubt = False
+        self.supervise()
+
+    def _trust(self) -> bool:
+        """Whether there was a doubt."""
+        if self._retry is not None:
+            self._retry.cancel()
+        was_in_doubt, self._in_doubt, self._retried = self._in_doubt, False, 0
+        return was_in_doubt
 
     def _tidy(self, member: Member) -> None:
         """Its socket and ledger, and the report of a crash that it did not come to: a home may see many workers."""
@@ -397,8 +419,7 @@ class Crew:
         member = self._members.get(uid)
         if member is not None:
             member.last_used = asyncio.get_running_loop().time()
-            if self._in_doubt:
-                self._in_doubt = False
+            if self._trust():
                 self.supervise()
 
     def _failed_a_call(self, uid: UUID) -> None:
@@ -480,6 +501,7 @@ class Crew:
 
     async def _stop(self, by: float | None) -> None:
         self.slots.close(NoWorkersAvailable("the pool was stopped"))
+        self._trust()
         members = list(self._members.values())
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"

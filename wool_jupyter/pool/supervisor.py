@@ -13,13 +13,13 @@ class Standing:
     starting: int
     free: int  # main threads
     waiting: int  # bodies in the line
-    in_doubt: bool  # a worker has ended before it had run anything
+    in_doubt: bool  # a worker has ended before it had run anything, a moment ago or too often
 
 
 def workers_to_start(standing: Standing) -> int:
     """Those that are kept, and one for each body that neither a free main thread nor a worker on its way will run.
 
-    While the start itself is in doubt only work calls for workers: what dies of its own start would be replaced for ever.
+    While the start itself is in doubt only work calls for workers.
     """
     coming = standing.present + standing.starting
     for_the_line = standing.waiting - standing.free - standing.starting
@@ -47,8 +47,15 @@ def workers_to_part(present: Iterable[Candidate], most: int) -> list[UUID]:
 
 
 PROVEN_S = 10.0  # that a worker has served, after which its end says nothing about the start of others
+RETRIES = 4
 PROBES = 4
 ROOM_S = 1.0  # between two looks whether the lease has room again for a worker that answers
+
+
+def pause_in_doubt(retried: int) -> float | None:
+    """Seconds until those that are kept are started again without work, after so many times that this came to nothing. None: only
+    work calls for workers from now on, as what dies of its own start would be replaced for ever."""
+    return 4.0**retried if retried < RETRIES else None
 
 
 def pause_before_probe(failed: int) -> float | None:
