@@ -1069,7 +1069,7 @@ def test_a_registry_that_is_gone_strands_no_worker(noticed, base, caplog):
             (namespace,) = base.iterdir()
             (generation_of(namespace) / "registry").unlink()
             if noticed:
-                await until(lambda: pool.proxy._failure)
+                await until(lambda: pool.proxy.failure)
 
     if noticed:
         with pytest.raises(DiscoveryNamespaceNotFound):
@@ -1112,7 +1112,7 @@ def test_a_borrower_s_call_hears_in_words_that_the_owner_left(tmp_path):
                 (error,) = caught.value.exceptions
                 assert type(error) is WorkerDied
                 assert "stopped before the routine had ended" in str(error)
-                await until(lambda: pool.proxy._failure is not None)
+                await until(lambda: pool.proxy.failure is not None)
                 with pytest.raises(DiscoveryNamespaceNotFound):
                     await worker_pid()
 

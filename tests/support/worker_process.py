@@ -14,6 +14,7 @@ from uuid import uuid4
 from tests.support.channels import opened
 from tests.support.requests import cell_request
 from tests.support.waiting import wait_until
+from tests.support.workers import VERSION
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import cells, layout
@@ -63,7 +64,7 @@ class Worker:
 
     @property
     def metadata(self):
-        return WorkerMetadata(self.uid, self.report["address"], self.pid, "1")
+        return WorkerMetadata(self.uid, self.report["address"], self.pid, VERSION)
 
     @property
     def token(self):

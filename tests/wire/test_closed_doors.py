@@ -16,6 +16,7 @@ import pytest
 from tests.support.channels import opened, proxied, under_way
 from tests.support.loops import run, until
 from tests.support.requests import cell_request
+from tests.support.workers import VERSION
 from wool_jupyter.discovery import root as roots
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
@@ -94,7 +95,7 @@ class Bomb:
 
 
 def metadata_of(directory, number=1):
-    return WorkerMetadata(UUID(int=number), f"unix:{directory}/{number}", 1, "1")
+    return WorkerMetadata(UUID(int=number), f"unix:{directory}/{number}", 1, VERSION)
 
 
 @contextlib.asynccontextmanager

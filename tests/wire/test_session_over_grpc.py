@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.channels import opened, proxied, under_way
 from tests.support.loops import run, until
+from tests.support.workers import VERSION
 from wool_jupyter.aio.resource_pool import ResourcePoolStats
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
@@ -73,7 +74,7 @@ class Forever:
 
 
 def metadata_of(sockets, number=1):
-    return WorkerMetadata(UUID(int=number), f"unix:{sockets}/{number}", 1, "1")
+    return WorkerMetadata(UUID(int=number), f"unix:{sockets}/{number}", 1, VERSION)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from tests.support.loops import run, settle, until
+from tests.support.workers import VERSION
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import CallFailed, NotReached, RpcError, WorkerDied, WorkerRefused
@@ -48,7 +49,7 @@ class Held:
 async def serving(sockets, ask=None):
     held = Held()
     service = WorkerService({"held": held}, token=TOKEN, admission=Admission(ask))
-    metadata = WorkerMetadata(UUID(int=1), f"unix:{sockets}/1", 1, "1")
+    metadata = WorkerMetadata(UUID(int=1), f"unix:{sockets}/1", 1, VERSION)
     await service.start(metadata.address)
     try:
         yield service, WorkerConnection(metadata, token=TOKEN), held

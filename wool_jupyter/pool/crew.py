@@ -422,11 +422,15 @@ class Crew:
             if self._trust():
                 self.supervise()
 
-    def _failed_a_call(self, uid: UUID) -> None:
-        """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced."""
+    def _failed_a_call(self, uid: UUID) -> bool:
+        """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced. False for a worker
+        of somebody else."""
         member = self._members.get(uid)
-        if member is None or member.care is not None or member.ended_by_us:
-            return
+        if member is not None and member.care is None and not member.ended_by_us:
+            self._needs_care(member)
+        return member is not None
+
+    def _needs_care(self, member: Member) -> None:
         if member.drains:
             if member.calls == 0 and not member.leaves:  # the call that was on its way there: its slot is given back
                 self.slots.remove()
@@ -434,7 +438,7 @@ class Crew:
             return
         if member.calls == 0:
             self.slots.remove()
-        member.care = self._tasks.start(self._heal(member), f"care for {uid}")
+        member.care = self._tasks.start(self._heal(member), f"care for {member.metadata.uid}")
 
     async def cared_for(self, uid: UUID) -> None:
         """Returns when it is known whether a worker that could not be asked can be asked again; at once for any other."""
