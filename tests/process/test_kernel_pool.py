@@ -183,9 +183,7 @@ async def pool_of(workers=None, *, environment=os.environ, **settings):
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
         stage = Stage(f"{top}/stage")
         server = await asyncio.start_unix_server(stage.serve, stage.address)
-        pool = await KernelPool.start(
-            home, PoolSettings(workers=workers, **settings), environment=environment, version="x"
-        )
+        pool = await KernelPool.start(home, PoolSettings(workers=workers, **settings), environment=environment)
         processes = pool_processes(os.getpid())
         try:
             yield Bench(pool, home.directory, stage)
@@ -950,7 +948,7 @@ def test_a_pool_whose_workers_cannot_start_fails_and_leaves_nothing(spoiled):
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
             with pytest.raises(StartFailed, match=told):
-                await KernelPool.start(home, PoolSettings(workers=2), environment=environment, version="x")
+                await KernelPool.start(home, PoolSettings(workers=2), environment=environment)
             await home.leave()
             assert names_in(top) == []
             assert pool_processes(os.getpid()) == []
@@ -962,7 +960,7 @@ def test_a_start_that_is_cancelled_leaves_nothing():
     async def main():
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
-            starting = asyncio.create_task(KernelPool.start(home, PoolSettings(), environment=os.environ, version="x"))
+            starting = asyncio.create_task(KernelPool.start(home, PoolSettings(), environment=os.environ))
             await until(lambda: len(pool_processes(os.getpid())) > 1)
             starting.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -1019,7 +1017,7 @@ def test_a_worker_that_takes_too_long_to_start_fails_it():
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
             settings = PoolSettings(workers=1, start_timeout_s=0.01)
             with pytest.raises(StartFailed, match=r"not ready after 0\.01 s"):
-                await KernelPool.start(home, settings, environment=os.environ, version="x")
+                await KernelPool.start(home, settings, environment=os.environ)
             await home.leave()
             assert names_in(top) == []
             assert pool_processes(os.getpid()) == []

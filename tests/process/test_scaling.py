@@ -66,7 +66,7 @@ def test_one_that_drains_takes_no_further_call():
         async with pool_of(2) as bench:
             held = await bench.inside_all(2)
             await bench.pool.crew.scale(1)
-            stays = {m.metadata.pid for m in bench.pool.crew._members.values() if not m.drains}
+            stays = {m.metadata.pid for m in bench.pool.crew._roster if not m.drains}
             asked = [bench.begin() for _ in range(3)]
             assert all(await bench.end(held))
             for name, asking in asked:
@@ -86,14 +86,14 @@ def test_one_that_is_about_to_leave_is_not_asked_though_it_ran_the_last_call():
     async def main():
         async with pool_of(2) as bench:
             (first, stays), (last, leaves) = await bench.inside_all(2)
-            bench.pool.crew.pins = {stays.worker.uid}.__contains__
+            bench.pool.crew._surplus.pins = {stays.worker.uid}.__contains__
             await bench.pool.crew.scale(1)
             name, asking = bench.begin()
             await settle()
             for body, call in ((first, stays), (last, leaves)):
                 bench.stage.order(body)
                 await to_end(call)
-            async with bench.pool.crew._announcing:
+            async with bench.pool.crew._announcer._one_at_a_time:
                 await leaves.close()
                 await stays.close()
                 call = await asking
@@ -142,7 +142,7 @@ def test_a_pinned_worker_stays_and_goes_when_nothing_pins_it_any_more():
         async with pool_of(3) as bench:
             await all_serve(bench, 3)
             pins = set()
-            bench.pool.crew.pins = pins.__contains__
+            bench.pool.crew._surplus.pins = pins.__contains__
             pins |= {worker.uid for worker in bench.pool.crew.snapshot()[:2]}
             await bench.pool.crew.scale(1)
             await until(lambda: len(pids(bench)) == 2)
@@ -161,7 +161,7 @@ def test_a_worker_that_is_pinned_by_the_call_for_which_it_drains_stays():
         async with pool_of(2) as bench:
             held = await bench.inside_all(2)
             pins = set()
-            bench.pool.crew.pins = pins.__contains__
+            bench.pool.crew._surplus.pins = pins.__contains__
             await bench.pool.crew.scale(1)
             pins |= {call.worker.uid for _, call in held}
             assert all(await bench.end(held))

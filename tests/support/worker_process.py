@@ -19,7 +19,7 @@ from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import cells, layout
 from wool_jupyter.wire.credentials import read_token
-from wool_jupyter.wire.ledger import Ledger
+from wool_jupyter.wire.start_ledger import StartLedger
 
 # The process that starts a worker is its parent by a thread that lives as long as it does.
 PARENT = """
@@ -91,7 +91,7 @@ def started(pool, *, cwd="/", uid=None, environment=None):
     write = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)  # not 3 itself
     os.close(low)
     uid = uid or str(uuid4())
-    Ledger.create(layout.ledger(pool, uid))
+    StartLedger.create(layout.ledger(pool, uid))
     command = [sys.executable, "-P", "-m", "wool_jupyter.worker", uid, str(pool)]
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(pool / "log"), str(write), *command],

@@ -136,6 +136,11 @@ class Nursery:
         finally:
             del self._signals[identity]
 
+    async def ended(self, uid: str, *, within_s: float) -> None:
+        """Returns when no process of that name runs, or after that time: also of one that was killed before it was ready."""
+        if (worker := self._workers.get(uid)) is not None:
+            await asyncio.wait({worker.exited}, timeout=within_s)
+
     def kill(self, uid: str) -> None:
         """The worker and its children, now. The child's `exited` tells when it is gone; an unknown uid is fine."""
         self._send(do="kill", uid=uid)
@@ -191,6 +196,7 @@ class Nursery:
                 worker.failed.set_result(event["reason"])
                 if not worker.pid:
                     del self._workers[event["uid"]]
+                    _resolve(worker.exited, _UNKNOWN)
             case "exited":
                 del self._workers[event["uid"]]
                 _resolve(worker.exited, Exit(event["code"], event["signal"], event["peak_rss_bytes"]))

@@ -71,7 +71,6 @@ class KernelPool:
         settings: PoolSettings,
         *,
         environment: Mapping[str, str],
-        version: str,
         pinned: Callable[[UUID], bool] = lambda _: False,
         tell: events.Tell = events.to_nobody,
     ) -> "KernelPool":
@@ -90,7 +89,6 @@ class KernelPool:
                 most=settings.workers or host.usable_cpus(),
                 start_timeout_s=settings.start_timeout_s,
                 environment=environment,
-                version=version,
                 tags=frozenset({home.namespace}),
                 pinned=pinned,
                 tell=tell,

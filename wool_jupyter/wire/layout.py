@@ -4,7 +4,7 @@ token          32 random bytes, as hex: what a call shows
 setup          what its workers are to know before they serve (`dispatch.setups`)
 log            what the nursery and the workers write outside of cells
 crash-<uid>    faulthandler's report of a worker
-begun-<uid>    the number of the call that a worker has begun last (`wire.ledger`)
+begun-<uid>    the number of the call that a worker has begun last (`wire.start_ledger`)
 s/<uid>        a worker's socket
 calls/<n>/     one call's: its text, and buffers that are too large for a message
 """
