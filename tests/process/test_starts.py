@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.loops import run, until
-from tests.support.pools import names_in
+from tests.support.pools import names_in, pool_processes
 from wool_jupyter.discovery.root import kernel_namespace
 from wool_jupyter.errors import StartFailed
 from wool_jupyter.pool import events
+from wool_jupyter.pool import starts as module
 from wool_jupyter.pool.announcer import Announcer
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.starts import Starts
@@ -74,6 +76,29 @@ def test_a_start_that_fails_leaves_no_file(failing, tmp_path):
             assert [type(event) for event in told] == [events.Starting, events.NotStarted]
             said = [] if failing in ("it ends", "it is late") else ["worker-added", "worker-dropped"]
             assert publisher.said == said
+
+    run(main())
+
+
+def test_a_worker_that_goes_on_for_a_moment_when_its_start_was_given_up_leaves_no_file(monkeypatch):
+    """As the one that kills it has other things to do."""
+    monkeypatch.setattr(module, "EXIT_REPORT_S", 60)
+
+    async def main():
+        async with home_of_starts(Publisher()) as (home, starts):
+            nursery = await home.nursery(os.environ)
+            starting = asyncio.create_task(starts.worker(lambda event: None))
+            await until(lambda: len(pool_processes(os.getpid())) == 2)
+            os.kill(nursery.pid, signal.SIGSTOP)
+            try:
+                starting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await starting
+                await until(lambda: names_in(home.directory / "s"))
+            finally:
+                os.kill(nursery.pid, signal.SIGCONT)
+            await starts.settled()
+            assert files_of_workers(home) == []
 
     run(main())
 

@@ -595,6 +595,31 @@ def test_a_stop_is_answered_when_the_worker_has_stopped_and_idle_at_once():
     run(main())
 
 
+@pytest.mark.parametrize("last", [Yielded(1, b"all", True), Returned(1)])
+def test_a_call_does_not_count_any_more_when_its_client_hears_of_its_end(last):
+    """Who waits for one call before the next is never told that the worker has enough to do."""
+
+    async def main():
+        admission, counted = Admission(), []
+
+        async def ends(body):
+            if isinstance(last, Yielded):
+                yield last.value, True
+
+        def hears(response):
+            if response == last:
+                counted.append(admission.active)
+
+        it = Session({"ends": ends}, hears, admission=admission)
+        await begun(it, routine="ends")
+        assert counted == [0]
+        await begun(it, call=2, routine="ends")
+        await it.close()
+        assert admission.active == 0
+
+    run(main())
+
+
 def test_closing_in_the_turn_in_which_a_task_or_a_step_ends_leaves_nothing():
     """Whatever the turn: what was held would begin a call that nobody ends."""
 
