@@ -20,10 +20,11 @@ from tests.support.pools import lives, names_in, pool_processes
 from tests.support.requests import cell_request
 from wool_jupyter import host
 from wool_jupyter.discovery.local import LocalDiscovery
-from wool_jupyter.discovery.root import kernel_namespace
+from wool_jupyter.discovery.root import OVERRIDE, kernel_namespace
 from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WoolError, WorkerDied
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
+from wool_jupyter.pool.worker_pool import WorkerPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
@@ -560,6 +561,35 @@ def test_a_worker_that_somebody_else_drops_is_announced_again():
             await bench.fits(1)
 
     run(main())
+
+
+def test_workers_that_others_announce_in_the_namespace_get_no_call(monkeypatch):
+    """Their main threads are not the pool's to give."""
+
+    async def main():
+        async with pool_of(2) as bench:
+            top = bench.directory.parents[1]
+            monkeypatch.setenv(OVERRIDE, str(top.parent))
+            borrowed = LocalDiscovery.borrow(bench.directory.parent.name, root=top)
+            await until(lambda: len(bench.pool.crew.snapshot()) == 2)
+            own = {worker.pid for worker in bench.pool.crew.snapshot()}
+            async with WorkerPool(spawn=2, discovery=borrowed) as others:
+                await others.proxy.start()
+                await until(lambda: len(others.proxy.workers.workers) == 4)  # it asks whoever is there
+                for uid in own_uids(bench):
+                    bench.pool._proxy.evict(uid)
+                    bench.pool._proxy.readmit(uid)  # behind the others
+                held = await bench.inside_all(2)
+                assert {call.worker.pid for _, call in held} == own
+                for each in held:
+                    await bench.end([each])
+                await bench.fits(2)
+
+    run(main())
+
+
+def own_uids(bench):
+    return [worker.uid for worker in bench.pool.crew.snapshot()]
 
 
 def test_a_worker_that_has_ended_leaves_no_file():

@@ -78,7 +78,8 @@ class KernelPool:
         `Crew`."""
         async with AsyncExitStack() as resources:
             nursery = await home.nursery(environment)
-            proxy = WorkerProxy(discovery=home.discovery.subscriber, loadbalancer=Sticky(), quorum=None)
+            own = home.discovery.subscribe(home.holds)
+            proxy = WorkerProxy(discovery=own, loadbalancer=Sticky(), quorum=None)
             publisher = home.discovery.publisher
             crew = Crew(
                 home,
