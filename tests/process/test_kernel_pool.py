@@ -179,14 +179,14 @@ async def obituary(call):
 
 
 @asynccontextmanager
-async def pool_of(workers=None, *, environment=os.environ, tell=events.to_nobody, **settings):
+async def pool_of(workers=None, *, environment=os.environ, tell=events.to_nobody, pinned=lambda _: False, **settings):
     """Whatever a test does to it, it leaves no process and no file."""
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
         stage = Stage(f"{top}/stage")
         server = await asyncio.start_unix_server(stage.serve, stage.address)
         pool = await KernelPool.start(
-            home, PoolSettings(workers=workers, **settings), environment=environment, tell=tell
+            home, PoolSettings(workers=workers, **settings), environment=environment, tell=tell, pinned=pinned
         )
         processes = pool_processes(os.getpid())
         try:

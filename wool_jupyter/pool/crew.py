@@ -64,6 +64,7 @@ class Crew:
         proxy.observe(placed=self._took_a_call, failed=self._failed_a_call, dropped=self._failed_a_call)
         self._keep = 0
         self._most = most
+        self.pins = pinned
         self._tell = tell
         nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
         self._roster = Roster(wanted=self.supervise)
@@ -119,11 +120,6 @@ class Crew:
     def most(self) -> int:
         """Workers that there may be."""
         return self._most
-
-    @property
-    def pins(self) -> Callable[[UUID], bool]:
-        """Whether a worker must not be let go."""
-        return self._surplus.pins
 
     @property
     def starting(self) -> int:

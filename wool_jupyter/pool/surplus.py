@@ -31,7 +31,7 @@ class Surplus:
         self._proxy = proxy
         self._announcer = announcer
         self._ends = ends
-        self.pins = pinned
+        self._pins = pinned
         self._tell = tell
         self._tasks = tasks
 
@@ -40,7 +40,7 @@ class Surplus:
         if self._roster.staying <= beyond:
             return
         present = [
-            supervisor.Candidate(m.metadata.uid, self._is_busy(m), self.pins(m.metadata.uid), m.last_used, m.started)
+            supervisor.Candidate(m.metadata.uid, self._is_busy(m), self._pins(m.metadata.uid), m.last_used, m.started)
             for m in self._roster
             if not m.drains
         ]
@@ -63,7 +63,7 @@ class Surplus:
 
     def is_free(self, member: Member, *, most: int) -> None:
         """One that drains, and has no call any more."""
-        if self.pins(member.metadata.uid) or self._roster.staying < most:
+        if self._pins(member.metadata.uid) or self._roster.staying < most:
             self.stays(member)
         else:
             self._leaves(member)
