@@ -16,7 +16,7 @@ import pytest
 from tests.support import loops
 from tests.support.channels import in_the_pool
 from tests.support.loops import settle, until
-from tests.support.pools import lives, names_in, pool_processes
+from tests.support.pools import lives, names_in, pool_processes, pool_workers
 from tests.support.requests import cell_request
 from wool_jupyter import host
 from wool_jupyter.discovery.local import LocalDiscovery
@@ -891,11 +891,10 @@ def test_stop_during_a_call_ends_it_and_those_that_wait():
             waiting = [bench.begin()[1] for _ in range(2)]
             await settle()
             processes = pool_processes(os.getpid())
-            workers = [process for process in processes if process.pid != bench.pool.crew.nursery_pid]
-            assert len(workers) == 2
+            assert len(pool_workers(os.getpid())) == 2
             ends = [asyncio.create_task(obituary(call)) for _, call in held]
             await bench.pool.stop()
-            assert not any(map(lives, workers))
+            assert {process.pid for process in processes if lives(process)} <= {bench.pool.crew.nursery_pid}
             for (name, _), end in zip(held, ends, strict=True):
                 said = await end
                 assert f"(pid {bench.stage.pids[name]})" in said

@@ -7,7 +7,6 @@ nursery ─ ready, exits ─▶ crew ─ added, dropped ─▶ discovery ─▶ 
 import asyncio
 import logging
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -28,6 +27,7 @@ from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
 from wool_jupyter.pool.obituary import has_crashed, how_it_ended, obituary
 from wool_jupyter.pool.slots import Slots
+from wool_jupyter.pool.starts import Starts
 from wool_jupyter.records import ChannelOptions, DiscoveryEventType, WorkerMetadata
 from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S
 from wool_jupyter.wire import layout
@@ -75,8 +75,7 @@ class Crew:
         self.slots = Slots(wanted=self.supervise)  # the free main threads, and who waits for one
         self._keep = 0
         self._most = most
-        self._start_timeout_s = start_timeout_s
-        self._environment = dict(environment)
+        self._starts = Starts(home, nursery, environment=environment, timeout_s=start_timeout_s)
         self._version = version
         self._tags = tags
         self.pins = pinned
@@ -87,7 +86,7 @@ class Crew:
         self._gone: deque[Member] = deque(maxlen=_GONE)
         self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
         self._starting = 0
-        self._starts: list[asyncio.Task[None]] = []  # of those that `supervise` has asked for, the latest last
+        self._on_the_way: list[asyncio.Task[None]] = []  # of those that `supervise` has asked for, the latest last
         self._looking = 0
         self._in_doubt = False
         self._retried = 0  # starts without work, since a worker has served
@@ -122,6 +121,11 @@ class Crew:
     @property
     def nursery_pid(self) -> int:
         return self._nursery.pid
+
+    @property
+    def template_pid(self) -> int | None:
+        """Of the process that workers are forked from; None where they are started."""
+        return self._nursery.template_pid
 
     def member(self, uid: UUID) -> Member | None:
         return self._members.get(uid)
@@ -161,7 +165,7 @@ class Crew:
         self._keep = workers
         self._trust()
         surplus = max(0, self.size - workers)
-        given_up = self._starts[max(0, len(self._starts) - surplus) :]
+        given_up = self._on_the_way[max(0, len(self._on_the_way) - surplus) :]
         if given_up:
             await asyncio.sleep(0)  # a task that is cancelled before it has begun never comes to its `finally`
             for start in given_up:
@@ -255,13 +259,14 @@ class Crew:
         for _ in range(supervisor.workers_to_start(standing)):
             self._starting += 1
             start = self._tasks.start(self._start(), "start of a worker")
-            self._starts.append(start)
-            start.add_done_callback(self._starts.remove)
+            self._on_the_way.append(start)
+            start.add_done_callback(self._on_the_way.remove)
 
     async def _start(self) -> None:
         failure: Exception | None = None
         try:
             await self._started()
+            self._starts.prepare()
         except StartFailed as error:
             failure = error
         except Exception as error:  # noqa: BLE001 (whoever waits in the line must hear of it)
@@ -284,21 +289,7 @@ class Crew:
 
     async def _serves(self, uid: UUID) -> None:
         ledger = Ledger.create(layout.ledger(self._home.directory, str(uid)))
-        # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
-        command = [
-            sys.executable,
-            "-P",
-            "-X",
-            "faulthandler",  # a library that crashes when it is imported is named in the log
-            "-m",
-            "wool_jupyter.worker",
-            str(uid),
-            str(self._home.short_directory),
-            str(self._nursery.pid),
-        ]
-        child = await self._nursery.spawn(
-            str(uid), command, environment=self._environment, log=self._home.log, timeout_s=self._start_timeout_s
-        )
+        child = await self._starts.child(uid, at_once=self.slots.waiting > 0)
         # Before anything runs there.
         oom_kills, crash_report = host.oom_kills(), layout.crash_report(self._home.directory, child.uid)
         address = child.report["address"]
@@ -506,6 +497,7 @@ class Crew:
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"
         await self._tasks.close()
+        self._starts.close()
         await asyncio.gather(*(self._end_at_stop(member, by) for member in members))
         self._members.clear()
 
