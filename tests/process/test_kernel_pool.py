@@ -538,7 +538,7 @@ def test_a_fixed_number_stays_when_the_next_call_comes_with_the_death():
 
 async def break_the_channel():
     (channel,) = in_the_pool()
-    channel._stream.cancel()
+    channel._link.cut()
     await until(lambda: channel.broken)
 
 

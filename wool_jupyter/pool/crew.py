@@ -349,8 +349,9 @@ class Crew:
 
     def _tidy(self, member: Member) -> None:
         """Its socket and ledger, and the report of a crash that it did not come to: a home may see many workers."""
-        for path in (layout.socket, layout.ledger):
-            path(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
+        socket = layout.socket(self._home.directory, str(member.metadata.uid))
+        for path in (socket, layout.direct(socket), layout.ledger(self._home.directory, str(member.metadata.uid))):
+            path.unlink(missing_ok=True)
         if not has_crashed(member.crash_report):
             member.crash_report.unlink(missing_ok=True)
 
