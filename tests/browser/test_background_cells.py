@@ -94,6 +94,7 @@ def test_what_was_shown_while_the_page_was_loaded_anew_can_be_shown_again(page, 
     expect(page.cell(3)).to_be_visible()
     gates[0].open()
     page.run(2)
+    expect(outputs(page, 1)).to_contain_text(re.compile(r"job 1 is done after"))
     assert re.match(r"early\nwent on\nlate\nwool: job 1 is done", page.run(3))
 
 

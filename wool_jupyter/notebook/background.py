@@ -140,6 +140,11 @@ class Background:
         if not self._cells:
             self._unseen.add(job.number)
 
+    def show_news_again(self) -> None:
+        """On any thread: a page was loaded that has missed some."""
+        for job in list(self.jobs.values()):
+            job.show_news()
+
     def _between_cells(self) -> None:
         """A callback of the main thread's loop: in the midst of a cell, if that awaits."""
         if not self._cells:

@@ -73,7 +73,7 @@ class Job:
     def _ipython_display_(self) -> None:
         """Where the job is shown, it stays up to date: in a saved notebook, too."""
         bundle = self._bundle()
-        display(bundle, raw=True, display_id=self._display_id)
+        display(bundle, raw=True, metadata=self._metadata(), display_id=self._display_id)
         self._is_displayed = True
         if self._bundle() != bundle:  # news that came in between were of a display that nobody knew
             self.show_news()
@@ -81,7 +81,11 @@ class Job:
     def show_news(self) -> None:
         """Where it is displayed already."""
         if self._is_displayed:
-            self.execution.place.update(self._display_id, self._bundle())
+            self.execution.place.update(self._display_id, self._bundle(), self._metadata())
+
+    def _metadata(self) -> dict[str, Any]:
+        """Is saved with the notebook: by it a page that is loaded anew knows the job's line."""
+        return {"wool": {"job": self._display_id}}
 
     def _bundle(self) -> dict[str, str]:
         lines = [self.sentence(), *self.execution.lines]
