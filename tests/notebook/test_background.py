@@ -309,6 +309,8 @@ def test_a_cell_that_reads_a_pending_name_waits_for_it(kernel, gate, before, cel
         "other.answer = 1",
         "f(answer=1)",
         "%wool jobs",
+        "def use(): return answer",
+        "%%wool\nclass Use:\n    def get(self): return answer",
     ],
 )
 def test_a_cell_that_does_not_read_it_runs_at_once(kernel, gate, cell):
@@ -319,6 +321,16 @@ def test_a_cell_that_does_not_read_it_runs_at_once(kernel, gate, cell):
     gate.open()
     job.wait()
     assert value(kernel, "answer") == 1
+
+
+def test_a_function_is_defined_at_once_and_its_call_waits(kernel, gate):
+    submit(kernel, f"{gate.wait}answer = 'right'")
+    for magic in ("", "%%wool\n"):
+        assert "waits for job" not in kernel.ok(f"{magic}def use(): return answer").stderr
+    running = kernel.begin("%%wool\nprint(use())")
+    running.wait_for("waits for job")
+    gate.open()
+    assert running.result().stdout == "right\n"
 
 
 def test_a_module_that_is_there_already_is_not_waited_for(kernel, gate):
