@@ -250,6 +250,7 @@ def test_the_number_of_a_job_is_not_that_of_a_cell(fresh_kernel):
     assert jobs[-1].number == result.execution_count
     left = re.search(r"`(%wool output .*?)`", result.stderr)[1]
     assert "of job" not in fresh_kernel.ok(left).stdout
+    assert fresh_kernel.ok("%wool output -n 1").stdout.strip().isdecimal()  # and not of job 1
 
 
 def test_displays_without_an_end_are_cut_and_the_last_one_is_shown(kernel):

@@ -286,7 +286,7 @@ class PoolPicture:
         return [row.get_attribute("data-uid") for row in self.rows(*states).all()]
 
     def pid(self, uid: str) -> int:
-        found = re.search(r"pid (\d+)", self.row(uid).inner_text())
+        found = re.search(r"pid\s(\d+)", self.row(uid).inner_text())
         assert found, self.row(uid).inner_text()
         return int(found[1])
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.05
 _NAMES = 8  # are listed; of more, the number
+_LOOK = (  # of text that is printed, in JupyterLab and elsewhere
+    "font-family: var(--jp-code-font-family, monospace); font-size: var(--jp-code-font-size, 13px); "
+    "line-height: var(--jp-code-line-height, 1.3)"
+)
 _COLORS = {"running": "#1976d2", "done": "#2e7d32", "failed": "#c62828"}
 
 
@@ -93,7 +97,7 @@ class Job:
         head = f'<span style="color: {color}">●</span> {html.escape(lines[0])}'
         return {
             "text/plain": "\n".join(f"wool: {line}" for line in lines),
-            "text/html": f'<div style="padding-left: 0.4em"><code>{head}{"".join(map(_in_html, lines[1:]))}</code></div>',
+            "text/html": f'<div style="{_LOOK}">{head}{"".join(map(_in_html, lines[1:]))}</div>',
         }
 
     def sentence(self) -> str:

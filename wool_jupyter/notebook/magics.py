@@ -184,7 +184,7 @@ class Wool(Magics):  # type: ignore[misc]
         Examples::
 
             best = %wool search(grid)       # the value of an expression
-            %wool output 5
+            %wool output In[5]
 
             %wool start -n 4
             %wool status
@@ -233,7 +233,8 @@ class Wool(Magics):  # type: ignore[misc]
         """`%wool output N`: of a job if there is one of this number."""
         loaded = on_demand.loaded_runtime()
         jobs = {} if loaded is None or loaded.background is None else loaded.background.jobs
-        return words[0] == "output" and not any(word.isdecimal() and int(word) in jobs for word in words[1:])
+        numbers = [int(word) for word in words[1:] if word.isdecimal()]
+        return words[0] == "output" and (any(word.startswith("-") for word in words) or jobs.keys().isdisjoint(numbers))
 
     @classmethod
     def words(cls) -> list[str]:
