@@ -145,7 +145,7 @@ class Execution:
         if again:
             await pool.crew.kill(call.worker.uid)
             return
-        await pool.crew.interrupt(call.worker.uid)
+        await call.interrupt()
         await asyncio.wait({asyncio.wrap_future(self._driving)}, timeout=INTERRUPT_GRACE_S)
         if not (call.ended or self._driving.done() or self._delivered):
             await pool.crew.end(call.worker.uid)
