@@ -23,7 +23,8 @@ APPS = ("jupyterlab", "notebook")
 def pytest_collection_modifyitems(items):
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
-        item.add_marker(pytest.mark.timeout(600))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
         if len(ours) < len(items):
             item.add_marker(pytest.mark.skip(reason="needs a pytest process of its own: `make test-browser`"))
 

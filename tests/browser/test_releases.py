@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tomllib
 import venv
 
 import pytest
@@ -11,7 +10,7 @@ from tests.support.browser import ROOT
 
 expect = pytest.importorskip("playwright.sync_api", reason="run `make test-browser`").expect
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1200)]  # an environment takes minutes on a busy machine
 
 RELEASES = [(ipykernel, lab) for ipykernel in ("7.4", "7.1") for lab in ("4.6", "4.4")]
 LOAD = "%load_ext wool_jupyter\n%wool start -n 1"
@@ -26,8 +25,7 @@ def release(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=True)
     python = str(folder / "bin" / "python")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], "anywidget", f"ipykernel=={ipykernel}.*", f"jupyterlab=={lab}.*"]
+    wanted = ["--editable", f"{ROOT}[widget]", f"ipykernel=={ipykernel}.*", f"jupyterlab=={lab}.*"]
     subprocess.run(
         [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *wanted], check=True, stdout=sys.stderr
     )
@@ -42,7 +40,7 @@ def page(release, open_page, gate):
     shown = page.run(0).split()
     assert shown[0].startswith(f"{ipykernel}.")
     assert shown[1].startswith(f"{lab}.")
-    page.run(1)
+    assert "started a pool" in page.run(1)
     page.run(2)
     page.begin(3)
     return page

@@ -81,6 +81,16 @@ def test_a_pool_is_seen_to_start_and_to_stop(panel, fresh_kernel):
     assert pool_processes(fresh_kernel.pid)[1:] == []
 
 
+def test_a_panel_is_answered_while_another_thread_imports_the_pool_s_side(fresh_kernel):
+    panel = Panel(fresh_kernel)
+    fresh_kernel.begin("%wool start -n 1")
+    number = 0
+    while not any(taken.pool.state == "running" for taken in panel.snapshots):
+        panel.say(do="hello", id=number)
+        assert panel.answer(number)["error"] == ""
+        number += 1
+
+
 def test_a_running_cell_is_seen_on_its_worker_and_afterwards_what_came_of_it(panel, fresh_kernel):
     fresh_kernel.ok("%wool start -n 1")
     panel.shows(all_idle(1))

@@ -22,5 +22,6 @@ def runtime() -> "Runtime":
 
 def loaded_runtime() -> "Runtime | None":
     """For what only looks: it has to work, too, where grpc can't be imported."""
-    loaded = sys.modules.get(_MODULE)
-    return None if loaded is None else cast("Runtime", loaded.runtime())
+    # None, too, while another thread imports it.
+    found = getattr(sys.modules.get(_MODULE), "runtime", None)
+    return None if found is None else cast("Runtime", found())
