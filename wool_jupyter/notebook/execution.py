@@ -18,6 +18,7 @@ from wool_jupyter.aio.threads import run_to_end
 from wool_jupyter.notebook import told, widgets
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, Sending, loaded
+from wool_jupyter.notebook.display_budget import DisplayBudget
 from wool_jupyter.notebook.job_output import Place, Record, Shown, joined
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import INTERRUPT_GRACE_S
@@ -68,6 +69,7 @@ class Execution:
     def start(self, pool: KernelPool, sending: Sending) -> None:
         """Also again, after a worker has refused what the last sending held."""
         self.sending, self._pool, self._call = sending, pool, None
+        self._displays = DisplayBudget(sending.text)
         self.arrived.clear()
         self.state = "waiting"
         self._driving = self._bridge.enter(self._drive(pool, sending))
@@ -104,7 +106,7 @@ class Execution:
             return outcome
         finally:
             await self._tasks.close()
-            await run_to_end(lambda: self._show_text(joined(sending.text.rest())))
+            await run_to_end(lambda: self._show_rest(sending))
 
     def begun(self, call: PoolCall) -> None:
         self._call = call
@@ -143,7 +145,7 @@ class Execution:
         if again:
             await pool.crew.kill(call.worker.uid)
             return
-        await pool.crew.interrupt(call.worker.uid)
+        await call.interrupt()
         await asyncio.wait({asyncio.wrap_future(self._driving)}, timeout=INTERRUPT_GRACE_S)
         if not (call.ended or self._driving.done() or self._delivered):
             await pool.crew.end(call.worker.uid)
@@ -153,6 +155,10 @@ class Execution:
     def _show_ready(self) -> None:
         assert self.sending is not None
         self._show_text(joined(self.sending.text.ready()))
+
+    def _show_rest(self, sending: Sending) -> None:
+        self._show_text(joined(sending.text.rest()))
+        self._displays.end()
 
     def _show_text(self, parts: Iterable[tuple[str, str]]) -> None:
         for name, text in parts:
@@ -168,13 +174,14 @@ class Execution:
         self._show_text(joined(self.sending.text.ready(event.at)))
         match event:
             case cells.Clear(wait=wait):
-                self.sending.text.cleared()
+                self._displays.cleared()
                 self.record.clear(wait=wait)
                 self.place.clear(wait=wait)
             case cells.Display(late=True):
                 self.late.append(loaded(event.content))
             case cells.Display():
-                self.show_display(loaded(event.content))
+                content = loaded(event.content)
+                self._displays.show(content, event.content.nbytes, partial(self.show_display, content))
             case cells.Failure():
                 self.show_text("stderr", "\n".join([*event.traceback, ""]))
             case cells.Notice(text=text):

@@ -147,7 +147,7 @@ class Flow:
         if not what:
             return
         self._gap_bytes = self._gap_displays = 0
-        kept = f"`%wool output {self._cell}` has {'what came first of it' if self._shelf().is_full else 'it'}"
+        kept = f"`%wool output In[{self._cell}]` has {'what came first of it' if self._shelf().is_full else 'it'}"
         why = "" if self._has_told else "too much for a notebook: "
         self._has_told = True
         yield "stderr", f"wool: {why}{' and '.join(what)} left out here ({kept})\n"
