@@ -117,7 +117,11 @@ class Pool:
             found = self._cells.get(key)
             if found is None:
                 found = self._cells[key] = Submissions(
-                    self._runtime, shell, interrupt=self._interrupt, ended=partial(self._cells.pop, key)
+                    self._runtime,
+                    shell,
+                    output_budget_bytes=_settings().output_budget_bytes,
+                    interrupt=self._interrupt,
+                    ended=partial(self._cells.pop, key),
                 )
         return found
 

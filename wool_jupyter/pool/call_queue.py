@@ -53,8 +53,8 @@ class Origin(Protocol):
         """Calls begin there: their text will be in `batches.text_directory`."""
         ...
 
-    def printed(self, worker: UUID, at: tuple[int, int], shown: tuple[bytes, ...], *, goes_on: bool) -> None:
-        """Up to there, before the outcomes are delivered that came with it."""
+    def printed(self, worker: UUID, shown: tuple[bytes, ...], *, goes_on: bool, is_idle: bool) -> None:
+        """Before the outcomes are delivered that came with it. `is_idle`: no more calls are there."""
         ...
 
     def lost(self, worker: UUID) -> None:
@@ -433,7 +433,8 @@ class _Run:
 
     def _take(self, report: batches.Report, worker: UUID) -> None:
         self._origin.ready(worker)  # another one, if the first was gone before the run began there
-        self._origin.printed(worker, report.at, report.shown, goes_on=report.goes_on)
+        is_idle = len(self._sent) == len(report.done) + len(report.given_back)
+        self._origin.printed(worker, report.shown, goes_on=report.goes_on, is_idle=is_idle)
         for done in report.done:
             item = self._sent.popleft()
             if item.number != done.number:

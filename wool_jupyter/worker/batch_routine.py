@@ -69,10 +69,10 @@ class _Run:
             self._job.done.add_done_callback(lambda _: self._news.wake())
 
     def _report(self) -> batches.Report:
-        done, at, shown, goes_on = self._news.taken()
+        done, shown, goes_on = self._news.taken()
         self._due -= len(done)
         given_back, self._given_back, self._recalled = self._given_back, [], False
-        return batches.Report(at, done, tuple(given_back), shown, goes_on)
+        return batches.Report(done, tuple(given_back), shown, goes_on)
 
     def recall(self) -> None:
         given_back = self._parts.recall()
@@ -101,17 +101,16 @@ class _News:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._came = asyncio.Event()
-        self._done: deque[tuple[batches.Done, tuple[int, int]]] = deque()
+        self._done: deque[batches.Done] = deque()
         self._shown: deque[bytes] = deque()
-        self._at = 0, 0
         self._goes_on = False
         self._told = False
 
     # On the main thread, but for `shown`.
 
-    def done(self, done: batches.Done, at: tuple[int, int], *, goes_on: bool) -> None:
+    def done(self, done: batches.Done, *, goes_on: bool) -> None:
         self._goes_on = goes_on
-        self._done.append((done, at))
+        self._done.append(done)
         self._tell()
 
     def shown(self, event: bytes) -> None:
@@ -137,14 +136,14 @@ class _News:
         self._came.clear()
         self._told = False
 
-    def taken(self) -> tuple[tuple[batches.Done, ...], tuple[int, int], tuple[bytes, ...], bool]:
+    def taken(self) -> tuple[tuple[batches.Done, ...], tuple[bytes, ...], bool]:
         """No more than goes into one message."""
-        shown, size = [], 0
+        done: list[batches.Done] = []
+        size = 0
+        while self._done and (not done or size < batches.BATCH_BYTES):
+            done.append(self._done.popleft())
+            size += len(done[-1].outcome)
+        shown = []  # after that: what these calls have shown is among it
         while self._shown:
             shown.append(self._shown.popleft())
-        done: list[batches.Done] = []
-        while self._done and (not done or size < batches.BATCH_BYTES):
-            each, self._at = self._done.popleft()
-            size += len(each.outcome)
-            done.append(each)
-        return tuple(done), self._at, tuple(shown), self._goes_on
+        return tuple(done), tuple(shown), self._goes_on

@@ -54,7 +54,7 @@ class Listener(Protocol):
     """Called on the main thread, or on any (`shown`)."""
 
     def shown(self, event: bytes) -> None: ...
-    def done(self, done: batches.Done, at: tuple[int, int], *, goes_on: bool) -> None: ...
+    def done(self, done: batches.Done, *, goes_on: bool) -> None: ...
 
 
 class CallRunner:
@@ -92,7 +92,7 @@ class CallRunner:
             self._cells.gate.close()
         self._cells.capture.flush()
         done = batches.Done(item.number, outcome, time.perf_counter() - began)
-        listener.done(done, spool.lengths(), goes_on=spool.has_threads() or host.has_children())
+        listener.done(done, goes_on=spool.has_threads() or host.has_children())
 
     def _output_for(self, opening: batches.Opening) -> "_Output":
         directory = batches.text_directory(opening.directory, self._uid)
