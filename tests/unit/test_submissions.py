@@ -1,5 +1,6 @@
 """What one cell has submitted (`notebook.submissions`), with a home and a loop of its own and no worker."""
 
+import io
 from uuid import uuid4
 
 import pytest
@@ -37,7 +38,15 @@ def ended():
 
 
 @pytest.fixture
-def submissions(runtime, shell, ended):
+def printed(monkeypatch):
+    """By the cell that submits."""
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stdout", stream)
+    return stream
+
+
+@pytest.fixture
+def submissions(runtime, shell, ended, printed):
     return Submissions(
         runtime, shell, output_budget_bytes=None, interrupt=lambda _: None, ended=lambda: ended.append("ended")
     )
@@ -67,7 +76,7 @@ def test_a_report_that_comes_when_all_is_over_finds_nothing_to_show(submissions,
     assert ended == ["ended"]
 
 
-def test_it_is_over_when_the_cell_and_all_its_calls_have_ended(capsys, submissions, shell, ended):
+def test_it_is_over_when_the_cell_and_all_its_calls_have_ended(submissions, shell, ended, printed):
     worker = uuid4()
     for _ in range(2):
         submissions.submitted()
@@ -80,4 +89,4 @@ def test_it_is_over_when_the_cell_and_all_its_calls_have_ended(capsys, submissio
     submissions.settled()
     wait_until(lambda: ended == ["ended"])
     assert on_loop(list, ended) == ["ended"]
-    assert capsys.readouterr().out == "late\n"
+    assert printed.getvalue() == "late\n"
