@@ -15,7 +15,7 @@ from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.runtime import Runtime, runtime
 from wool_jupyter.notebook.submissions import Submissions
 from wool_jupyter.notebook.table import as_text, mimebundle
-from wool_jupyter.pool.call_queue import Item
+from wool_jupyter.pool.call_item import Item
 from wool_jupyter.pool.executor import Executor, Line, Terms
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
