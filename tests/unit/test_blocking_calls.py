@@ -18,7 +18,7 @@ def item(number):
 
 def test_the_ledger_says_what_has_begun_last(tmp_path):
     assert batches.last_begun(str(tmp_path)) == 0
-    ledger = batches.Ledger(str(tmp_path))
+    ledger = batches.ItemLedger(str(tmp_path))
     assert batches.last_begun(str(tmp_path)) == 0
     for number in (3, 1 << 40):
         ledger.begins(number)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.channels import opened
 from tests.support.loops import run, until
+from tests.support.workers import VERSION
 from wool_jupyter.errors import MessageTooLarge
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import frames
@@ -75,7 +76,7 @@ def damaged(draw):
 async def serving(**routines):
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
         service = WorkerService(routines, token=TOKEN)
-        metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, "1")
+        metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, VERSION)
         await service.start(metadata.address)
         try:
             yield metadata
@@ -207,7 +208,7 @@ def test_a_task_and_its_first_step_are_one_message():
         handler = grpc.stream_stream_rpc_method_handler(listens)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
-            metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, "1")
+            metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, VERSION)
             server.add_insecure_port(metadata.address)
             await server.start()
             async with opened(metadata, TOKEN) as channel:

@@ -364,7 +364,7 @@ class Background:
     def process_ends(self) -> None:
         """Jobs are not cut without a word, where somebody reads what the process writes: a run without a front end."""
         if (cut := self.unended()) and sys.__stderr__ is not None:
-            who = job_words.listed(cut)
+            who = job_words.numbered(cut)
             print(f"wool: {who} had not ended: `%wool wait` in the last cell waits", file=sys.__stderr__)
         self._is_over = True
 

@@ -68,7 +68,7 @@ class Job:
         return self.execution.record.captured()
 
     def __repr__(self) -> str:
-        return f"<Job {self.number}: {self.state}, {in_words(self.execution.elapsed_s())}>"
+        return f"<Job {self.number}: {self.state}, {duration_in_words(self.execution.elapsed_s())}>"
 
     def _ipython_display_(self) -> None:
         """Where the job is shown, it stays up to date: in a saved notebook, too."""
@@ -94,7 +94,7 @@ class Job:
 
     def sentence(self) -> str:
         """True also when it is read later."""
-        execution, took = self.execution, in_words(self.execution.elapsed_s())
+        execution, took = self.execution, duration_in_words(self.execution.elapsed_s())
         who = f"job {execution.number}"
         bound = _listed([name for name in execution.bound if not name.startswith("_")])
         match execution.state:
@@ -121,7 +121,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[:_NAMES]) + more
 
 
-def in_words(seconds: float) -> str:
+def duration_in_words(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)

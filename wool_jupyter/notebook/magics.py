@@ -367,7 +367,7 @@ class Wool(Magics):  # type: ignore[misc]
         jobs = [] if runtime.background is None else runtime.background.unended()
         if not runtime.stop():
             return None
-        return f", and with it {job_words.listed(jobs)}" if jobs else ""
+        return f", and with it {job_words.numbered(jobs)}" if jobs else ""
 
     def _restart_worker(self, prefix: str) -> None:
         runtime, pool = self._running()

@@ -71,7 +71,6 @@ class KernelPool:
         settings: PoolSettings,
         *,
         environment: Mapping[str, str],
-        version: str,
         pinned: Callable[[UUID], bool] = lambda _: False,
         tell: events.Tell = events.to_nobody,
     ) -> "KernelPool":
@@ -79,7 +78,8 @@ class KernelPool:
         `Crew`."""
         async with AsyncExitStack() as resources:
             nursery = await home.nursery(environment)
-            proxy = WorkerProxy(discovery=home.discovery.subscriber, loadbalancer=Sticky(), quorum=None)
+            own = home.discovery.subscribe(home.holds)
+            proxy = WorkerProxy(discovery=own, loadbalancer=Sticky(), quorum=None)
             publisher = home.discovery.publisher
             crew = Crew(
                 home,
@@ -90,7 +90,6 @@ class KernelPool:
                 most=settings.workers or host.usable_cpus(),
                 start_timeout_s=settings.start_timeout_s,
                 environment=environment,
-                version=version,
                 tags=frozenset({home.namespace}),
                 pinned=pinned,
                 tell=tell,

@@ -60,7 +60,7 @@ def text_directory(directory: str, worker: str) -> str:
     return f"{directory}/{worker[:8]}"
 
 
-class Ledger:
+class ItemLedger:
     """The worker's side; open until it is dropped."""
 
     def __init__(self, directory: str) -> None:

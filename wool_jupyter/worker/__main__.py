@@ -26,7 +26,7 @@ from wool_jupyter.dispatch import setups
 from wool_jupyter.import_hook import when_imported
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
-from wool_jupyter.wire.ledger import Ledger
+from wool_jupyter.wire.start_ledger import StartLedger
 from wool_jupyter.worker import identity
 from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.batch_routine import batch_routine
@@ -53,7 +53,7 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
     }
     handlers["lent"] = handlers["batch"]
     setup = setups.read(Path(directory))
-    ledger = Ledger.open(layout.ledger(Path(directory), uid))
+    ledger = StartLedger.open(layout.ledger(Path(directory), uid))
     service = WorkerService(
         handlers,
         token=read_token(directory),
@@ -61,8 +61,9 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
         begins=ledger.begins,
         options=setup.options,
     )
-    address = f"unix:{layout.socket(Path(directory), uid)}"
-    await service.start(address)
+    socket = layout.socket(Path(directory), uid)
+    address = f"unix:{socket}"
+    await service.start(address, direct=layout.direct(socket))
     report = {"address": address, "pid": os.getpid()}
     with os.fdopen(_READY_FD, "w", encoding="utf-8") as ready:
         ready.write(json.dumps(report) + "\n")

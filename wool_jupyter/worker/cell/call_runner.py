@@ -130,7 +130,7 @@ class _Output:
         os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 (before a call)
         self.directory = directory
         self.spool = Spool(directory)
-        self.ledger = batches.Ledger(directory)
+        self.ledger = batches.ItemLedger(directory)
         self.warned: dict[Any, Any] = {}  # the submitter's functions, in whichever call: each warning is shown once
 
 
