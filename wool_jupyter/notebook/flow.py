@@ -116,8 +116,10 @@ class Flow:
 
     def lull(self) -> Iterator[tuple[str, str]]:
         """Nothing follows for a while: as `rest`, unless there were too many such ends a moment ago."""
+        if not (self._gap_bytes or self._gap_displays or self._reader.has_more):
+            return
+        yield from self.ready()
         if self._budget.is_limited and self._budget.text.level > -_TAILS * self._budget.tail_bytes:
-            yield from self.ready()
             self._skip(None, sparing=self._budget.tail_bytes)
             self._budget.text.take(self._reader.waiting())
             yield from self._gap()
