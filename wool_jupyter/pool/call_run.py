@@ -60,6 +60,7 @@ class Run:
         self._came_back = asyncio.Event()
         self._interrupted = 0  # number of the call that has had a signal
         self._looked_at = 0  # number of the call that ran when it was looked at last
+        self._timer: asyncio.TimerHandle | None = None  # until then
 
     async def serve(self, threads: "Threads") -> None:
         try:
@@ -171,10 +172,10 @@ class Run:
     # What comes of it.
 
     async def _serve(self, call: Running) -> None:
-        self._look_later(call)
         try:
             answer: bytes | None = None
             while not call.ended:
+                self._look_later(call)
                 data = await call.step(answer)
                 if data is None:
                     return
@@ -182,7 +183,8 @@ class Run:
                 if not call.ended:
                     answer = batches.encode(self._batch())
         finally:
-            self._timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
 
     def _take(self, report: batches.Report, worker: UUID) -> None:
         self._origin.ready(worker)  # another one, if the first was gone before the run began there
@@ -207,10 +209,12 @@ class Run:
         self._came_back.set()
 
     def _look_later(self, call: Running) -> None:
-        self._timer = asyncio.get_running_loop().call_later(RECALL_S, self._look, call)
+        if self._timer is None and len(self._sent) > 1:
+            self._timer = asyncio.get_running_loop().call_later(RECALL_S, self._look, call)
 
     def _look(self, call: Running) -> None:
         """Who waits behind a long call is taken back."""
+        self._timer = None
         if self._sent and self._sent[0].number == self._looked_at and len(self._sent) > 1:
             self._sent[0].cost.takes_at_least(RECALL_S)
             call.recall()
