@@ -18,7 +18,6 @@ from wool_jupyter.aio.threads import run_to_end
 from wool_jupyter.notebook import told, widgets
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, Sending, loaded
-from wool_jupyter.notebook.display_budget import DisplayBudget
 from wool_jupyter.notebook.job_output import Place, Record, Shown, joined
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import INTERRUPT_GRACE_S
@@ -69,7 +68,6 @@ class Execution:
     def start(self, pool: KernelPool, sending: Sending) -> None:
         """Also again, after a worker has refused what the last sending held."""
         self.sending, self._pool, self._call = sending, pool, None
-        self._displays = DisplayBudget(sending.text)
         self.arrived.clear()
         self.state = "waiting"
         self._driving = self._bridge.enter(self._drive(pool, sending))
@@ -158,7 +156,8 @@ class Execution:
 
     def _show_rest(self, sending: Sending) -> None:
         self._show_text(joined(sending.text.rest()))
-        self._displays.end()
+        for show in sending.text.last_displays():
+            show()
 
     def _show_text(self, parts: Iterable[tuple[str, str]]) -> None:
         for name, text in parts:
@@ -174,14 +173,14 @@ class Execution:
         self._show_text(joined(self.sending.text.ready(event.at)))
         match event:
             case cells.Clear(wait=wait):
-                self._displays.cleared()
+                self.sending.text.cleared()
                 self.record.clear(wait=wait)
                 self.place.clear(wait=wait)
             case cells.Display(late=True):
                 self.late.append(loaded(event.content))
             case cells.Display():
                 content = loaded(event.content)
-                self._displays.show(content, event.content.nbytes, partial(self.show_display, content))
+                self.sending.text.display(content, event.content.nbytes, partial(self.show_display, content))
             case cells.Failure():
                 self.show_text("stderr", "\n".join([*event.traceback, ""]))
             case cells.Notice(text=text):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from wool_jupyter.notebook import terminal, widgets
 from wool_jupyter.notebook.cell_run import loaded
-from wool_jupyter.notebook.display_budget import DisplayBudget
 from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.streams import Streams
 from wool_jupyter.wire import cells
@@ -27,7 +26,6 @@ class Replay:
         self._flow = flow
         self._streams = Streams()
         self._late: list[Callable[[], object]] = []
-        self._displays = DisplayBudget(flow)
 
     def tick(self) -> None:
         """The text that is there by now."""
@@ -46,7 +44,7 @@ class Replay:
             case cells.Display():
                 self._display(event)
             case cells.Clear(wait=wait):
-                self._displays.cleared()
+                self._flow.cleared()
                 self._shell.display_pub.clear_output(wait)
             case cells.Failure():
                 self._fail(event)
@@ -62,7 +60,7 @@ class Replay:
         if event.late:
             self._late.append(show)
         else:
-            self._displays.show(content, event.content.nbytes, show)
+            self._flow.display(content, event.content.nbytes, show)
 
     def _fail(self, event: cells.Failure) -> None:
         kind = type(event.name, (Exception,), {})
@@ -86,7 +84,8 @@ class Replay:
     def end(self) -> None:
         """The text that has not been shown, or a flood's last lines. Where displays were left out, the last one is shown."""
         self._streams.write(self._flow.rest())
-        self._displays.end()
+        for show in self._flow.last_displays():
+            show()
 
     def show_late(self) -> None:
         """A plain cell shows its result or error before the figures that were left open."""

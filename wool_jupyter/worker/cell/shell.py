@@ -7,7 +7,6 @@ import asyncio
 import atexit
 import builtins
 import contextlib
-import functools
 import getpass
 import os
 import sys
@@ -30,6 +29,7 @@ from traitlets.config import Config
 
 from wool_jupyter.wire.cells import CellRequest
 from wool_jupyter.worker.cell.gate import Gate
+from wool_jupyter.worker.cell.loops import CellLoop, run_nested
 
 
 @dataclass
@@ -307,38 +307,11 @@ _NOTEBOOK: Any = types.ModuleType("ipykernel.zmqshell")
 _NOTEBOOK.ZMQInteractiveShell = ZMQInteractiveShell
 
 
-class CellLoop(asyncio.SelectorEventLoop):
-    """A class of its own: nest_asyncio patches the class of a loop, and this one is not the side thread's."""
-
-
 async def _cancel_all() -> None:
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-_run = asyncio.run
-
-
-@functools.wraps(asyncio.run)
-def run_nested(main: Any, **options: Any) -> Any:
-    """`asyncio.run` that also works in a cell with top-level await: a loop of its own, while the cell's stands still."""
-    try:
-        outer = asyncio.get_running_loop()
-    except RuntimeError:
-        return _run(main, **options)
-    task = asyncio.current_task()
-    if not isinstance(outer, CellLoop) or task is None:
-        return _run(main, **options)
-    asyncio.tasks._leave_task(outer, task)
-    asyncio._set_running_loop(None)
-    try:
-        return _run(main, **options)
-    finally:
-        asyncio._set_running_loop(outer)
-        asyncio.tasks._enter_task(outer, task)
-        asyncio.set_event_loop(outer)
 
 
 def _wool_elsewhere(line: str) -> None:
