@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.kernel import Kernel
 from tests.support.panel import Panel
-from tests.support.pools import pool_processes
+from tests.support.pools import pool_processes, pool_workers
+from tests.support.waiting import wait_until
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.root import kernel_namespace
 from wool_jupyter.records import WorkerMetadata
@@ -65,10 +66,10 @@ def test_a_pool_is_seen_to_start_and_to_stop(panel, fresh_kernel):
     started = panel.shows(all_idle(2))
     assert started.pool.size == started.pool.most == 2
     assert started.pool.namespace.startswith("k")
-    assert {worker.pid for worker in started.workers} == {each.pid for each in pool_processes(fresh_kernel.pid)[1:]}
+    assert {worker.pid for worker in started.workers} == {each.pid for each in pool_workers(fresh_kernel.pid)}
     assert panel.ask("stop") == ""
     assert panel.shows(lambda snapshot: not snapshot.workers).pool.state == "none"
-    assert pool_processes(fresh_kernel.pid)[1:] == []
+    wait_until(lambda: pool_processes(fresh_kernel.pid)[1:] == [])  # the template, too
 
 
 def test_a_running_cell_is_seen_on_its_worker_and_afterwards_what_came_of_it(panel, fresh_kernel):

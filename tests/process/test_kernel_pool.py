@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 import signal
+import sys
 import tempfile
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from tests.support import loops
 from tests.support.channels import in_the_pool
 from tests.support.loops import settle, until
-from tests.support.pools import lives, names_in, pool_processes
+from tests.support.pools import lives, names_in, pool_processes, pool_workers
 from tests.support.requests import cell_request
 from wool_jupyter import host
 from wool_jupyter.discovery.local import LocalDiscovery
@@ -539,7 +540,7 @@ def test_a_fixed_number_stays_when_the_next_call_comes_with_the_death():
 
 async def break_the_channel():
     (channel,) = in_the_pool()
-    channel._stream.cancel()
+    channel._link.cut()
     await until(lambda: channel.broken)
 
 
@@ -920,8 +921,7 @@ def test_stop_during_a_call_ends_it_and_those_that_wait():
             held = await bench.inside_all(2)
             waiting = [bench.begin()[1] for _ in range(2)]
             await settle()
-            processes = pool_processes(os.getpid())
-            workers = [process for process in processes if process.pid != bench.pool.crew.nursery_pid]
+            workers = pool_workers(os.getpid())
             assert len(workers) == 2
             ends = [asyncio.create_task(obituary(call)) for _, call in held]
             await bench.pool.stop()
@@ -978,6 +978,15 @@ def spoiled(tmp_path):
     return {**os.environ, "PYTHONPATH": str(tmp_path)}, spoil
 
 
+async def without_forks(bench):
+    """A fork has imported everything before anything was spoiled."""
+    crew = bench.pool.crew
+    await until(lambda: crew.template_pid or sys.platform != "linux")
+    if crew.template_pid:
+        kill(crew.template_pid)
+        await until(lambda: crew.template_pid is None)
+
+
 def test_a_pool_whose_workers_cannot_start_fails_and_leaves_nothing(spoiled):
     environment, spoil = spoiled
     spoil()
@@ -1019,6 +1028,7 @@ def test_a_call_fails_when_the_last_worker_cannot_be_replaced_and_the_pool_recov
             held = await bench.inside()
             waiting = [bench.begin()[1] for _ in range(2)]
             await settle()
+            await without_forks(bench)
             spoil()
             await bench.end([held], "os._exit(3)")
             for asking in waiting:
@@ -1041,6 +1051,7 @@ def test_a_worker_that_cannot_be_replaced_leaves_the_work_to_the_others(spoiled)
         async with pool_of(2, environment=environment) as bench:
             first, other = await bench.inside_all(2)
             _, asking = waits = bench.begin()
+            await without_forks(bench)
             spoil()
             await bench.end([first], "os._exit(3)")
             await until(lambda: bench.pool.crew.size == 1)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.process.test_kernel_pool import finish, pool_of, run, to_end
 from tests.support.loops import settle, until
-from tests.support.pools import lives, pool_processes
+from tests.support.pools import lives, pool_workers
 from wool_jupyter.pool import events
 
 
@@ -186,7 +186,7 @@ def test_one_that_was_let_go_leaves_no_process():
     async def main():
         async with pool_of(2) as bench:
             await all_serve(bench, 2)
-            before = pool_processes(os.getpid())[1:]
+            before = pool_workers(os.getpid())
             await bench.pool.crew.scale(1)
             await until(lambda: len(pids(bench)) == 1)
             assert sum(map(lives, before)) == 1

@@ -70,13 +70,13 @@ class Worker:
     def token(self):
         return read_token(str(self.pool))
 
-    async def run(self, source):
-        """A cell without inputs: its outcome and its text."""
+    async def run(self, source, state=None):
+        """A cell without inputs: its outcome and its text. `state` is as for `cell_request`."""
         directory = self.pool / "calls" / uuid4().hex[:8]
         directory.mkdir()
         text = TextReader(str(directory))
         async with opened(self.metadata, self.token) as channel:
-            call = channel.call(self.metadata, "cell", cell_request(source, directory))
+            call = channel.call(self.metadata, "cell", cell_request(source, directory, state))
             event = None
             while not call.ended:
                 event = cells.decode_event(await call.step())

@@ -9,7 +9,7 @@ from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
 from wool_jupyter.wire import versions
-from wool_jupyter.wire.transport import package_version
+from wool_jupyter.wire.protocol import package_version
 
 _log = logging.getLogger(__name__)
 

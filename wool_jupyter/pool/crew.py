@@ -107,6 +107,11 @@ class Crew:
         return self._nursery.pid
 
     @property
+    def template_pid(self) -> int | None:
+        """Of the process that workers are forked from; None where they are started."""
+        return self._nursery.template_pid
+
+    @property
     def slots(self) -> Slots:
         """The free main threads, and who waits for one."""
         return self._roster.slots
@@ -214,6 +219,7 @@ class Crew:
         failure: Exception | None = None
         try:
             await self._started()
+            self._starts.prepare()
         except StartFailed as error:
             failure = error
         except Exception as error:  # noqa: BLE001 (whoever waits in the line must hear of it)
@@ -226,7 +232,7 @@ class Crew:
                 self.slots.fail(failure)
 
     async def _started(self) -> None:
-        member = await self._starts.worker(self._tell)
+        member = await self._starts.worker(self._tell, at_once=self.slots.waiting > 0)
         self._tasks.start(self._watch(member), f"watch over {member.metadata.uid}")
         self._roster.joins(member)
 
@@ -332,6 +338,7 @@ class Crew:
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"
         await self._tasks.close()
+        self._starts.close()
         await asyncio.gather(*(self._end_at_stop(member, by) for member in members))
         self._roster.clear()
         await self._starts.settled()

@@ -1,6 +1,5 @@
 """How one worker comes to be: its files, its process, its announcement; and how its files go."""
 
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import UUID, uuid4
@@ -13,11 +12,12 @@ from wool_jupyter.pool.announcer import Announcer
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
 from wool_jupyter.pool.obituary import has_crashed
+from wool_jupyter.pool.processes import Processes
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.settings import EXIT_REPORT_S
 from wool_jupyter.wire import layout
+from wool_jupyter.wire.protocol import package_version
 from wool_jupyter.wire.start_ledger import StartLedger
-from wool_jupyter.wire.transport import package_version
 
 _DEFAULTS = ChannelOptions()
 
@@ -42,27 +42,26 @@ class Starts:
         self._nursery = nursery
         self._announcer = announcer
         self._admitted = admitted
-        self._timeout_s = timeout_s
-        self._environment = dict(environment)
+        self._processes = Processes(home, nursery, environment=environment, timeout_s=timeout_s)
         self._tags = tags
         self._options = options
         self._tidying = OwnedTasks("starts")
 
-    async def worker(self, tell: events.Tell) -> Member:
+    async def worker(self, tell: events.Tell, *, at_once: bool) -> Member:
         """Serves, and is announced. `StartFailed`, or what the announcement raises, leaves no process; its files go when it has
-        ended."""
+        ended. `at_once`: as for `Processes.child`."""
         uid = uuid4()
         tell(events.Starting(uid))
         try:
-            return await self._announced(uid)
+            return await self._announced(uid, at_once=at_once)
         except BaseException as error:
             self._nursery.kill(str(uid))
             self._tidying.start(self._tidy_late(uid), f"files of {uid}")
             tell(events.NotStarted(uid, str(error)))
             raise
 
-    async def _announced(self, uid: UUID) -> Member:
-        member = await self._serving(uid)
+    async def _announced(self, uid: UUID, *, at_once: bool) -> Member:
+        member = await self._serving(uid, at_once=at_once)
         try:
             await self._announcer.added(member.metadata)
             if self._admitted is not None:
@@ -73,23 +72,9 @@ class Starts:
             raise
         return member
 
-    async def _serving(self, uid: UUID) -> Member:
+    async def _serving(self, uid: UUID, *, at_once: bool) -> Member:
         ledger = StartLedger.create(layout.ledger(self._home.directory, str(uid)))
-        # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
-        command = [
-            sys.executable,
-            "-P",
-            "-X",
-            "faulthandler",  # a library that crashes when it is imported is named in the log
-            "-m",
-            "wool_jupyter.worker",
-            str(uid),
-            str(self._home.short_directory),
-            str(self._nursery.pid),
-        ]
-        child = await self._nursery.spawn(
-            str(uid), command, environment=self._environment, log=self._home.log, timeout_s=self._timeout_s
-        )
+        child = await self._processes.child(uid, at_once=at_once)
         # Before anything runs there.
         oom_kills, crash_report = host.oom_kills(), layout.crash_report(self._home.directory, child.uid)
         address = child.report["address"]
@@ -103,11 +88,20 @@ class Starts:
 
     def tidy(self, uid: UUID) -> None:
         """When it has ended: a home may see many workers. The report of a crash stays."""
-        for path in (layout.socket, layout.ledger):
-            path(self._home.directory, str(uid)).unlink(missing_ok=True)
+        socket = layout.socket(self._home.directory, str(uid))
+        for path in (socket, layout.direct(socket), layout.ledger(self._home.directory, str(uid))):
+            path.unlink(missing_ok=True)
         report = layout.crash_report(self._home.directory, str(uid))
         if not has_crashed(report):
             report.unlink(missing_ok=True)
+
+    def prepare(self) -> None:
+        """As `Processes.prepare`."""
+        self._processes.prepare()
+
+    def close(self) -> None:
+        """As `Processes.close`."""
+        self._processes.close()
 
     async def settled(self) -> None:
         """Returns when the files of starts that have failed are gone."""

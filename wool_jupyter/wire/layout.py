@@ -5,13 +5,14 @@ setup          what its workers are to know before they serve (`dispatch.setups`
 log            what the nursery and the workers write outside of cells
 crash-<uid>    faulthandler's report of a worker
 begun-<uid>    the number of the call that a worker has begun last (`wire.start_ledger`)
-s/<uid>        a worker's socket
+s/<uid>        a worker's socket, for gRPC
+d/<uid>        and without it, for processes of this host (`wire.direct`)
 calls/<n>/     one call's: its text, and buffers that are too large for a message
 """
 
 from pathlib import Path
 
-FOLDERS = ("s", "calls")
+FOLDERS = ("s", "d", "calls")
 
 
 def token(pool: Path) -> Path:
@@ -29,6 +30,11 @@ def log(pool: Path) -> Path:
 def socket(pool: Path, uid: str) -> Path:
     """Short: a Unix socket's path may have 107 bytes, 103 on macOS."""
     return pool / "s" / uid[:8]
+
+
+def direct(socket: Path) -> Path:
+    """The other one of the same worker."""
+    return socket.parent.with_name("d") / socket.name
 
 
 def pool_of(socket: Path) -> Path:

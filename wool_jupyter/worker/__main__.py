@@ -60,8 +60,9 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
         begins=ledger.begins,
         options=setup.options,
     )
-    address = f"unix:{layout.socket(Path(directory), uid)}"
-    await service.start(address)
+    socket = layout.socket(Path(directory), uid)
+    address = f"unix:{socket}"
+    await service.start(address, direct=layout.direct(socket))
     report = {"address": address, "pid": os.getpid()}
     with os.fdopen(_READY_FD, "w", encoding="utf-8") as ready:
         ready.write(json.dumps(report) + "\n")
