@@ -259,6 +259,7 @@ EVENTS = st.builds(
         st.integers(1, 4),
         st.sampled_from(["unix:/shared", "unix:/other"]),
         tags=st.sets(st.sampled_from("ab")).map(frozenset),
+        version=st.sampled_from([VERSION, VERSION, VERSION, "99.0.0"]),
     ),
 )
 
@@ -273,7 +274,7 @@ def test_the_membership_is_that_of_a_model_after_every_event(events, lease):
             for event in events:
                 uid = event.metadata.uid
                 room = lease is None or len(model) < lease
-                if event.type == "worker-dropped":
+                if event.type == "worker-dropped" or event.metadata.version != VERSION:
                     model.pop(uid, None)
                 elif uid in model or (event.type == "worker-added" and room):
                     model[uid] = event.metadata
