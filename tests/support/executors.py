@@ -55,8 +55,8 @@ class Submitter:
     def _take(self, worker, parts):
         self.text[worker] = self.text.get(worker, "") + "".join(text for _, text in parts)
 
-    def printed(self, worker, at, shown, *, goes_on):
-        self._take(worker, self._readers[worker].ready(at))
+    def printed(self, worker, shown, *, goes_on, is_idle):
+        self._take(worker, self._readers[worker].ready())
 
     def lost(self, worker):
         reader = self._readers.pop(worker, None)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.loops import run, settle
 from wool_jupyter.errors import CannotLoad, CannotShip
-from wool_jupyter.pool.call_queue import Cost
+from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.wire import batches, calls
 from wool_jupyter.worker.cell.call_runner import CallRunner, Parts

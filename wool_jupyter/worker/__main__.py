@@ -32,6 +32,7 @@ from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.batch_routine import batch_routine
 from wool_jupyter.worker.call_routine import call_routine
 from wool_jupyter.worker.cell.call_runner import CallRunner
+from wool_jupyter.worker.cell.inner_call import InnerCalls
 from wool_jupyter.worker.cell.routine import cell_routine
 from wool_jupyter.worker.cell.runner import CellRunner
 from wool_jupyter.worker.lanes import MainLane
@@ -107,11 +108,11 @@ class _SideThread(threading.Thread):
 
 def main(uid: str, directory: str, nursery_pid: str) -> None:
     host.die_with_parent(int(nursery_pid))
-    identity.become(identity.Identity(UUID(uid), directory))
     os.set_inheritable(_READY_FD, False)
     # gRPC's threads and the side threads inherit a mask without SIGINT, which so reaches the main thread alone.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     lane, routines, runner = MainLane(), RoutineLane(), CellRunner()
+    identity.become(identity.Identity(UUID(uid), directory, InnerCalls(runner.gate)))
     routines.start()
     thread = _SideThread(lane, partial(_serve, lane, routines, runner, directory, uid))
     thread.start()

@@ -102,8 +102,7 @@ class WorkerService:
     @asynccontextmanager
     async def _begun(self) -> AsyncIterator[tuple[Session, Outbox]]:
         """A session with a client that was let in."""
-        # A step that has its value at once takes two turns of the loop: its Ack waits for it.
-        out = Outbox(turns=2, message_max_bytes=self._options.max_send_bytes)
+        out = Outbox(message_max_bytes=self._options.max_send_bytes)
         session = Session(self._routines, out.put, admission=self._admission, control=self, begins=self._begins)
         self._sessions.add(session)
         try:

@@ -186,11 +186,14 @@ class Session:
         """As `_answer`."""
         cancelled = task.cancelled() or any(isinstance(frame, frames.Cancel) for frame in call.held)
         response = frames.Refused(number, "cancelled", True) if cancelled else task.result()
-        if not (self._tell(response) and isinstance(response, frames.Ack)) or self._closed:
+        begins = isinstance(response, frames.Ack) and any(isinstance(frame, frames.Next) for frame in call.held)
+        # Who has asked for the first step already waits for nothing but its answer.
+        told = begins or self._tell(response)
+        if not (told and isinstance(response, frames.Ack)) or self._closed:
             self._end(number, call)
             return
         call.state = _State.WAITING
-        if any(isinstance(frame, frames.Next) for frame in call.held):
+        if begins:
             self._begins(number)
         for frame in call.held:
             self.receive(frame)
