@@ -30,7 +30,8 @@ def test_a_line_without_an_end_is_cut_with_a_line_that_says_how_to_see_it(kernel
     assert grown < 40e6
 
     number = result.execution_count
-    shown = kernel.ok(f"%wool output {number}")
+    assert f"`%wool output In[{number}]` has it" in result.stderr
+    shown = kernel.ok(f"%wool output In[{number}]")
     assert 2_000_000 < len(shown.stdout) < 3_000_000
     assert "this is the beginning" in shown.stderr
     kernel.ok(f"text = %wool output {number}")
@@ -55,6 +56,13 @@ def test_a_child_that_floods_does_not_hold_up_the_cell(kernel):
     assert result.stdout.endswith("after\n")
     assert "left out here" in result.stderr
     assert grown < 40e6
+
+
+def test_a_command_that_floods_takes_no_longer_than_its_output(kernel):
+    """IPython's own reader needs more than ten minutes for it."""
+    result = kernel.wool("!yes | head -c 100000000\nprint('after', _exit_code)", timeout=100)
+    assert result.stdout.endswith("after 0\n")
+    assert "left out here" in result.stderr
 
 
 def test_bytes_that_are_no_text_are_shown_as_such(kernel):

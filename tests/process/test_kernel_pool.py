@@ -789,6 +789,27 @@ def test_an_interrupt_ends_the_body_and_not_the_worker():
     run(main())
 
 
+def test_an_interrupt_that_is_on_its_way_when_its_call_ends_does_not_reach_the_next():
+    async def main():
+        async with pool_of(1) as bench:
+            name, first = await bench.inside()
+            nursery = pool_processes(os.getpid())[0]
+            nursery.suspend()  # the signal takes its time
+            interrupting = asyncio.create_task(first.interrupt())
+            await settle()
+            following, asking = bench.begin()
+            bench.stage.order(name)
+            assert await finish(first)
+            await until(lambda: following in bench.stage.inside)
+            await interrupting
+            await settle()
+            [outcome] = await bench.end([(following, await asking)])
+            assert outcome.error == ""
+            nursery.resume()
+
+    run(main())
+
+
 # Waiting for a turn.
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from tests.support.carriers import direct_of
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
-from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc, server_options
+from wool_jupyter.wire.protocol import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE
+from wool_jupyter.wire.transport import grpc, server_options
 from wool_jupyter.worker.service import WorkerService
 from wool_jupyter.worker.session import Routine
 

@@ -83,7 +83,7 @@ def test_a_flood_shows_its_beginning_its_end_and_where_something_is_missing(side
     assert end.startswith("line ")
     assert end.endswith("line 19999\n")
     assert side.kept.text() == lines(0, 20_000)[len(first) : -len(end)]
-    assert "`%wool output 5` has it" in side.gaps()[0]
+    assert "`%wool output In[5]` has it" in side.gaps()[0]
 
 
 def test_a_flood_is_read_on_while_nothing_of_it_is_shown(side):

@@ -19,7 +19,7 @@ from wool_jupyter.dispatch.grpc_link import GrpcLink
 from wool_jupyter.errors import MessageTooLarge, WorkerDied
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import direct, frames
-from wool_jupyter.wire.transport import PROTOCOL, package_version
+from wool_jupyter.wire.protocol import PROTOCOL, package_version
 from wool_jupyter.worker.service import WorkerService
 
 HELLO = direct.Hello(TOKEN, PROTOCOL, package_version())

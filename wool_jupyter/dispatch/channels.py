@@ -12,7 +12,6 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.resource_pool import ResourcePool, ResourcePoolStats
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.direct_link import DirectLink, socket_of
-from wool_jupyter.dispatch.grpc_link import GrpcLink
 from wool_jupyter.dispatch.link import BROKE, UNREADABLE, ChannelKey, End, Link
 from wool_jupyter.errors import WoolError
 from wool_jupyter.records import WorkerMetadata
@@ -144,7 +143,11 @@ class Channel:
 
 def _link(key: ChannelKey, received: Callable[[bytes], object], ended: Callable[[End], object]) -> Link:
     path = socket_of(key.target)
-    return GrpcLink(key, received, ended) if path is None else DirectLink(path, key, received, ended)
+    if path is not None:
+        return DirectLink(path, key, received, ended)
+    from wool_jupyter.dispatch.grpc_link import GrpcLink  # 50 ms, and threads
+
+    return GrpcLink(key, received, ended)
 
 
 class Channels:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wool_jupyter.dispatch.link import BROKE, NO_TOKEN, TOO_LARGE, UNREADABLE, ChannelKey, Ended, Received, refused
 from wool_jupyter.wire import direct, layout
-from wool_jupyter.wire.transport import PROTOCOL, package_version
+from wool_jupyter.wire.protocol import PROTOCOL, package_version
 
 _UNIX = "unix:"
 

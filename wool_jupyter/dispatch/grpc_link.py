@@ -5,17 +5,8 @@ import asyncio
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.dispatch.link import BROKE, FAILED, NO_TOKEN, TOO_LARGE, ChannelKey, End, Ended, Received, refused
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import (
-    METHOD,
-    PROTOCOL,
-    PROTOCOL_KEY,
-    SERVICE,
-    VERSION_KEY,
-    client_options,
-    compression,
-    grpc,
-    package_version,
-)
+from wool_jupyter.wire.protocol import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, VERSION_KEY, package_version
+from wool_jupyter.wire.transport import client_options, compression, grpc
 
 _OTHER_PROTOCOL = (
     f"the worker does not speak protocol {PROTOCOL}, as this process does: start both with the same version"

@@ -8,7 +8,7 @@ from wool_jupyter.balance.context import LoadBalancerContext
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
 from wool_jupyter.wire import versions
-from wool_jupyter.wire.transport import package_version
+from wool_jupyter.wire.protocol import package_version
 
 _log = logging.getLogger(__name__)
 

@@ -178,7 +178,7 @@ class Flow:
             return
         self._gap_bytes = self._gap_displays = 0
         self._budget.text.take(_NOTICE_BYTES)
-        kept = f"`%wool output {self._budget.cell}` has {'what came first of it' if self._budget.left_out.is_full else 'it'}"
+        kept = f"`%wool output In[{self._budget.cell}]` has {'what came first of it' if self._budget.left_out.is_full else 'it'}"
         why = "" if self._budget.has_told else "too much for a notebook: "
         self._budget.has_told = True
         yield "stderr", f"wool: {why}{' and '.join(what)} left out here ({kept})\n"

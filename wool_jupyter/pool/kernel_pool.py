@@ -227,6 +227,7 @@ class PoolCall:
         self._about = about
         self._closed = False
         self._holds = True  # a slot
+        self._interrupting = asyncio.Lock()  # the next call on the worker begins when the signal has been sent
         self._placing: asyncio.Task[object] | None = None  # a step that waits for another worker
 
     @property
@@ -243,8 +244,9 @@ class PoolCall:
 
     async def interrupt(self) -> None:
         """A SIGINT, if the call has not ended. Returns once it is sent."""
-        if not (self._closed or self._call.ended):
-            await self._pool.crew.interrupt(self.worker.uid)
+        async with self._interrupting:
+            if not (self._closed or self._call.ended):
+                await self._pool.crew.interrupt(self.worker.uid)
 
     async def kill(self, why: str) -> None:
         """Ends its worker, if the call has not ended."""
@@ -294,4 +296,5 @@ class PoolCall:
         self._closed = True
         if self._placing is not None:
             self._placing.cancel()
-        self._give_back()
+        async with self._interrupting:
+            self._give_back()

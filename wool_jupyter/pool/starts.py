@@ -16,8 +16,8 @@ from wool_jupyter.pool.processes import Processes
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.settings import EXIT_REPORT_S
 from wool_jupyter.wire import layout
+from wool_jupyter.wire.protocol import package_version
 from wool_jupyter.wire.start_ledger import StartLedger
-from wool_jupyter.wire.transport import package_version
 
 _DEFAULTS = ChannelOptions()
 

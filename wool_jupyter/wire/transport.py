@@ -1,4 +1,4 @@
-"""gRPC as both ends import it, and what they must agree on."""
+"""gRPC as both ends import it, and the options that they give it."""
 
 import functools
 import os
@@ -31,24 +31,7 @@ with _without_fork_support():
     import grpc
     import grpc.aio
 
-__all__ = [
-    "METHOD",
-    "PROTOCOL",
-    "PROTOCOL_KEY",
-    "SERVICE",
-    "VERSION_KEY",
-    "client_options",
-    "compression",
-    "grpc",
-    "package_version",
-    "server_options",
-]
-
-SERVICE = "wool.Worker"
-METHOD = "session"
-
-PROTOCOL = "3"  # changes with what frames, cells and their pickles mean: two ends of different ones do not talk
-PROTOCOL_KEY, VERSION_KEY = "wool-protocol", "wool-version"  # of a call's metadata
+__all__ = ["client_options", "compression", "grpc", "server_options"]
 
 # Whoever sends checks the size itself (wire.outbox): gRPC's answer would end the stream, and with it its other calls.
 _BOTH = [("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)]
@@ -105,10 +88,3 @@ def server_options(options: ChannelOptions) -> list[tuple[str, int]]:
 
 def _ms(seconds: float) -> int:
     return max(1, round(seconds * 1000))
-
-
-@functools.cache
-def package_version() -> str:
-    from importlib.metadata import version  # 10 ms that a worker saves
-
-    return version("wool_jupyter")

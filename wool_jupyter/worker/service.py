@@ -15,17 +15,8 @@ from wool_jupyter.wire import frames, versions
 from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.direct import Hello, Notice
 from wool_jupyter.wire.outbox import Outbox
-from wool_jupyter.wire.transport import (
-    METHOD,
-    PROTOCOL,
-    PROTOCOL_KEY,
-    SERVICE,
-    VERSION_KEY,
-    compression,
-    grpc,
-    package_version,
-    server_options,
-)
+from wool_jupyter.wire.protocol import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, VERSION_KEY, package_version
+from wool_jupyter.wire.transport import compression, grpc, server_options
 from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.direct_server import DirectServer
 from wool_jupyter.worker.session import Routine, Session

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from IPython.core import interactiveshell
 from IPython.core.autocall import ZMQExitAutocall
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
@@ -320,6 +321,12 @@ def _wool_elsewhere(line: str) -> None:
     )
 
 
+def _system(command: str) -> int:
+    from wool_jupyter.worker.cell import commands  # pexpect, which few cells need
+
+    return commands.system(command)
+
+
 def _page(shell: ZMQInteractiveShell, strg: Any, start: int = 0, screen_lines: int = 0, pager_cmd: Any = None) -> None:
     data = strg if isinstance(strg, dict) else {"text/plain": strg}
     shell.payload_manager.write_payload({"source": "page", "data": data, "start": max(0, start)})
@@ -334,4 +341,5 @@ def make_shell(gate: Gate, **events: Any) -> ZMQInteractiveShell:
     atexit.unregister(shell.atexit_operations)
     sys.modules.setdefault("ipykernel.zmqshell", _NOTEBOOK)
     asyncio.run = run_nested
+    interactiveshell.system = _system
     return shell
