@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from wool_jupyter.notebook import capture, exchange
-from wool_jupyter.wire import buffers, classes, pickling, rebuilding
+from wool_jupyter.wire import buffers, classes, layout, pickling, rebuilding
 from wool_jupyter.wire.buffers import Parcel
+from wool_jupyter.wire.store import Store
 from wool_jupyter.worker.cell import changes, outcome
 
 
@@ -98,7 +99,15 @@ class Ran:
 def ship(kernel: Side, source: str, place: Path) -> tuple[exchange.Shipment, Any]:
     with kernel:
         shipment = exchange.Shipment(kernel.names, capture.analyze(textwrap.dedent(source)))
-        return shipment, shipment.names(places=(str(place / "in"),), cell_numbers={})
+        names, _ = shipment.names(places=(str(place / "in"),), store=store_in(place), cell_numbers={})
+        return shipment, names
+
+
+def store_in(place: Path) -> Store:
+    """Of large data; `place` is a pool's directory for it."""
+    for folder in (layout.data(place), layout.idle(place)):
+        folder.mkdir(exist_ok=True)
+    return Store([place])
 
 
 def run_cell(kernel: Side, source: str, place: Path, *, worker: Side | None = None) -> Ran:

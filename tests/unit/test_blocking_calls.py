@@ -55,7 +55,7 @@ def test_what_is_recalled_is_not_taken():
 
 
 def test_a_function_is_packed_once_for_many_arguments(tmp_path):
-    function = calls.PackedFunction(operator.add, places=(str(tmp_path),))
+    function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
     for args in ((1, 2), ("a", "b")):
         packed = function.pack_arguments(args, {})
         assert calls.unpack_arguments(packed.body) == (args, {})
@@ -67,10 +67,10 @@ def test_a_function_is_packed_once_for_many_arguments(tmp_path):
 
 def test_large_arguments_lie_beside_the_message_and_a_packed_function_takes_its_file_along(tmp_path):
     large = bytearray(1 << 20)
-    packed = calls.pack_blocking(calls.Invocation(len, (large,), {}), places=(str(tmp_path),))
+    packed = calls.pack_blocking(calls.Invocation(len, (large,), {}), calls.Data((str(tmp_path),)))
     assert packed.file
     assert len(packed.body) < 10_000
-    function = calls.PackedFunction(large.count, places=(str(tmp_path),))
+    function = calls.PackedFunction(large.count, calls.Data((str(tmp_path),)))
     assert len(list(tmp_path.iterdir())) == 2
     del function
     assert [str(path) for path in tmp_path.iterdir()] == [packed.file]

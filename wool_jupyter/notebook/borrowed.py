@@ -47,7 +47,7 @@ class BorrowedPool:
     async def _run(self, invocation: calls.Invocation) -> Any:
         places = self._others.places()
         try:
-            packed = calls.pack_blocking(invocation, places=places)
+            packed = calls.pack_blocking(invocation, calls.Data(places))
             running = self._bridge.enter(self._others.run(packed.body, places=places, ambient=ambient.of_calls()))
             outcome = await asyncio.wrap_future(running)
             _print(outcome.text)

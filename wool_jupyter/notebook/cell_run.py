@@ -133,7 +133,11 @@ class Sending:
             self.state = self._state(unshippable)
             self._release = self._runtime.handles.released()
             self._only = self._shipment.worker()
-            request = self._described(places)
+            names, lease = self._shipment.names(
+                places=places, store=self._runtime.store, cell_numbers=run.shell.compile._filename_map
+            )
+            stack.callback(lease.release)
+            request = self._described(places, names)
             self._message = cells.encode(request)
             self.about = told.about_cell(run.shell, request, self._message, press=press, kind=kind)
             self._directories = stack.pop_all()
@@ -149,7 +153,7 @@ class Sending:
             shelve=lambda: shelf.of(number, run=message),
         )
 
-    def _described(self, places: tuple[str, ...]) -> cells.CellRequest:
+    def _described(self, places: tuple[str, ...], names: cells.Names) -> cells.CellRequest:
         run, source, shell = self._run, self._run.source, self._run.shell
         return cells.CellRequest(
             source=run.body,
@@ -159,7 +163,7 @@ class Sending:
             compiler_flags=shell.compile.flags,
             directory=places[0],
             places=places,
-            names=self._shipment.names(places=places, cell_numbers=shell.compile._filename_map),
+            names=names,
             ambient=self.state,
             budget_bytes=run.settings.result_budget_bytes,
             release=self._release,

@@ -20,6 +20,7 @@ from wool_jupyter.errors import CannotShip, KeptOnWorker, in_words
 from wool_jupyter.notebook.capture import Capture
 from wool_jupyter.wire import buffers, classes, culprits, patching, pickling, shell_names, standins, views
 from wool_jupyter.wire.cells import Names
+from wool_jupyter.wire.store import Lease, Store
 
 # Made anew by the worker's shell. The history is shipped when the cell names a part of it: Out may be large.
 _OWN = shell_names.SHELL | shell_names.MODULE
@@ -224,15 +225,16 @@ class Shipment:
             raise _DumpFailed(name, error) from error
         self._segments.append((name, self._file.tell() - at, len(self._out_of_band.buffers) - count))
 
-    def names(self, *, places: tuple[str, ...], cell_numbers: Mapping[str, int]) -> Names:
-        """Writes large buffers, on the calling thread; `NoRoom` when they fit nowhere."""
-        parcel = buffers.pack(self._file.getbuffer(), self._out_of_band.buffers, places=places, name="names")
+    def names(self, *, places: tuple[str, ...], store: Store, cell_numbers: Mapping[str, int]) -> tuple[Names, Lease]:
+        """Writes large buffers, on the calling thread; `NoRoom` when they fit nowhere. The lease is to be released when no worker
+        needs them."""
+        parcel, lease = store.pack(self._file.getbuffer(), self._out_of_band.buffers, places=places, name="names")
         attributes = self._capture.attributes | self._pickler.attributes
         modules = [root[0] for root in self._roots if isinstance(root[0], types.ModuleType)]
         submodules = [name for module in modules for name in pickling.submodules_used(module, attributes)]
         cells = ((file, _cell_lines(file)) for file in self._pickler.files)
         sources = {file: (cell_numbers.get(file), lines) for file, lines in cells if lines is not None}
-        return Names(parcel, tuple(self._segments), tuple(submodules), pickle.dumps(sources))
+        return Names(parcel, tuple(self._segments), tuple(submodules), pickle.dumps(sources)), lease
 
     def digests(self) -> dict[str, bytes]:
         """Of each variable as it was shipped."""
@@ -345,7 +347,7 @@ class _HomeUnpickler(pickle.Unpickler):
 
 def load(reply: buffers.Parcel, shipment: Shipment, *, takes: Callable[[str], bool] = lambda _name: True) -> Arrived:
     """`takes` says whether a variable of the notebook may be bound."""
-    stream, out_of_band = buffers.unpack(reply)
+    stream, out_of_band = buffers.take(reply)
     unpickler = _HomeUnpickler(io.BytesIO(stream), iter(out_of_band), shipment)
     arrived = Arrived()
     with pickling.unhindered():

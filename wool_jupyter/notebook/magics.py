@@ -51,6 +51,12 @@ class Wool(Magics):  # type: ignore[misc]
         allow_none=True,
         help="A larger result stays on its worker; None: a quarter of the memory that is free.",
     ).tag(config=True)
+    data_budget_bytes = Int(
+        None,
+        min=0,
+        allow_none=True,
+        help="Of large data that is kept in memory for workers, beside the variables; None: a quarter of what is free.",
+    ).tag(config=True)
     output_budget_bytes = Int(
         _DEFAULTS.output_budget_bytes,
         min=1,
@@ -294,6 +300,7 @@ class Wool(Magics):  # type: ignore[misc]
         return PoolSettings(
             workers=self.workers,
             result_budget_bytes=self.result_budget_bytes,
+            data_budget_bytes=self.data_budget_bytes,
             output_budget_bytes=self.output_budget_bytes,
             start_timeout_s=self.start_timeout_s,
             status_line=self.status_line,
@@ -396,6 +403,9 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import feed, table
 
         print(table.as_text(feed.door().take()))
+        runtime = _runtime_if_loaded()
+        if runtime is not None and runtime.running is not None and (use := runtime.store.use()).kept:
+            print(f"wool: {table.data_in_words(use)}")
 
     def _dashboard(self) -> Any:
         from wool_jupyter.notebook import dashboard

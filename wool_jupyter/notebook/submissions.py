@@ -46,6 +46,7 @@ class Submissions:
         self._resources = ExitStack()
         self.places = self._resources.enter_context(runtime.call_directories())
         self.directory = self.places[0]
+        self.store = runtime.store
         self._show = _Under(shell)
         self._readers: dict[UUID, TextReader] = {}
         self._go_on: set[UUID] = set()

@@ -24,7 +24,7 @@ from wool_jupyter.pool import events
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import BEGINNINGS_MAX, INTERRUPT_GRACE_S, RECALL_S, RUN_S, SIGNAL_S
 from wool_jupyter.wire import batches, calls
-from wool_jupyter.wire.shared_buffers import Lease
+from wool_jupyter.wire.store import Lease, Store
 
 if TYPE_CHECKING:
     from wool_jupyter.pool.futures import Future
@@ -38,6 +38,11 @@ class Origin(Protocol):
 
     directory: str
     places: tuple[str, ...]  # for large data
+
+    @property
+    def store(self) -> Store | None:
+        """Of large arguments."""
+        ...
 
     # On the thread that submits.
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
-from msgspec import structs
 
 from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge, in_words
 from wool_jupyter.wire import (
     buffers,
     callers,
+    contents,
     culprits,
     frames,
     homes,
@@ -30,7 +30,7 @@ from wool_jupyter.wire import (
     standins,
 )
 from wool_jupyter.wire.buffers import Parcel
-from wool_jupyter.wire.shared_buffers import Lease, SharedBuffers
+from wool_jupyter.wire.store import Digest, Lease, Store
 
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
 _NOT_SHIPPED = shell_names.SHELL | shell_names.HISTORY | shell_names.MODULE
@@ -90,7 +90,21 @@ def _request(
     shipment: "_Shipment", places: tuple[str, ...], *, proxy: bytes = b"", path: tuple[str, ...] = ()
 ) -> Request:
     parcel = _parcel(shipment.stream, shipment.buffers, places)
+    return _described(shipment, parcel, places, proxy=proxy, path=path)
+
+
+def _described(
+    shipment: "_Shipment", parcel: Parcel, places: tuple[str, ...], *, proxy: bytes = b"", path: tuple[str, ...] = ()
+) -> Request:
     return Request(parcel, shipment.order, shipment.submodules(), places, proxy, path)
+
+
+class Data(NamedTuple):
+    """Where the large data of blocking calls goes."""
+
+    places: tuple[str, ...]
+    store: Store | None = None  # what it has is not written again
+    digest: Digest = contents.digest  # by which it knows
 
 
 class PackedCall(NamedTuple):
@@ -102,39 +116,34 @@ class PackedCall(NamedTuple):
     lease: Lease | None = None
 
 
-def pack_blocking(
-    invocation: Invocation, *, places: tuple[str, ...], shared: SharedBuffers | None = None
-) -> PackedCall:
-    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`). Large data that `shared` has seen before
-    is not written again."""
+def pack_blocking(invocation: Invocation, data: Data) -> PackedCall:
+    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`)."""
     shipment = _Shipment(invocation, in_band=False)
-    if shared is None:
-        request = _request(shipment, places)
-        return PackedCall(encode(request), request.parcel.file, shipment.described)
-    lease = shared.lease(shipment.buffers)
-    try:
-        shipment.buffers = lease.others(shipment.buffers)
-        request = _request(shipment, places)
-    except BaseException:
-        lease.release()
-        raise
-    request = structs.replace(request, parcel=structs.replace(request.parcel, shared=lease.files))
-    return PackedCall(encode(request), request.parcel.file, shipment.described, lease)
+    parcel, lease = _stored(shipment.stream, shipment.buffers, data)
+    return PackedCall(encode(_described(shipment, parcel, data.places)), parcel.file, shipment.described, lease)
+
+
+def _stored(stream: memoryview, out_of_band: list[memoryview], data: Data) -> tuple[Parcel, Lease | None]:
+    if data.store is None or not out_of_band:
+        return _parcel(stream, out_of_band, data.places), None
+    return data.store.pack(stream, out_of_band, places=data.places, name=uuid4().hex, digest=data.digest)
 
 
 class PackedFunction:
     """A function that is called many times, as it is now: with what it needs of the notebook, and without arguments."""
 
-    def __init__(self, function: Callable[..., Any], *, places: tuple[str, ...]) -> None:
+    def __init__(self, function: Callable[..., Any], data: Data) -> None:
         shipment = _Shipment(Invocation(function, (), {}), in_band=False)
-        request = _request(shipment, places)
-        self.body = encode(request)
+        parcel, lease = _stored(shipment.stream, shipment.buffers, data)
+        self.body = encode(_described(shipment, parcel, data.places))
         self._known = shipment.known_classes
         self._shipped = frozenset(shipment.order)
-        self._places = places
+        self._data = data
         self.keep = shipment.described
-        if request.parcel.file:
-            weakref.finalize(self, Path(request.parcel.file).unlink, missing_ok=True)
+        if parcel.file:
+            weakref.finalize(self, Path(parcel.file).unlink, missing_ok=True)
+        if lease is not None:
+            weakref.finalize(self, lease.release).atexit = False
 
     def pack_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> PackedCall | None:
         """None if they need more of the notebook than the function does, and have to go with it. `CannotShip`, `NoRoom`."""
@@ -148,8 +157,8 @@ class PackedFunction:
             self._shipped | _NOT_SHIPPED
         ):
             return None
-        parcel = _parcel(file.getbuffer(), out_of_band.buffers, self._places)
-        return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()))
+        parcel, lease = _stored(file.getbuffer(), out_of_band.buffers, self._data)
+        return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()), lease)
 
 
 def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,14 +297,20 @@ def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection
     except Exception as error:
         found = culprits.find(value, "value")
         raise CannotShip(f"{found} can't be shipped: {found.advice}") from error
-    return _parcel(file.getbuffer(), out_of_band.buffers, places)
+    return _parcel(file.getbuffer(), out_of_band.buffers, places, pack=buffers.pack_to_give)
 
 
-def _parcel(stream: memoryview, out_of_band: list[memoryview], places: tuple[str, ...]) -> Parcel:
+def _parcel(
+    stream: memoryview,
+    out_of_band: list[memoryview],
+    places: tuple[str, ...],
+    *,
+    pack: Callable[..., Parcel] = buffers.pack,
+) -> Parcel:
     if not out_of_band and stream.nbytes < buffers.THRESHOLD_BYTES:
         return Parcel(bytes(stream))  # most of them, without a name for a file
     if places:
-        return buffers.pack(stream, out_of_band, places=places, name=uuid4().hex)
+        return pack(stream, out_of_band, places=places, name=uuid4().hex)
     if stream.nbytes > _IN_A_MESSAGE_BYTES:
         raise PayloadTooLarge(
             f"{stream.nbytes / 2**20:,.1f} MiB are more than the {_IN_A_MESSAGE_BYTES / 2**20:,.1f} MiB that a message holds, "
@@ -305,7 +320,7 @@ def _parcel(stream: memoryview, out_of_band: list[memoryview], places: tuple[str
 
 
 def unpack_value(parcel: Parcel) -> Any:
-    stream, views = buffers.unpack(parcel)
+    stream, views = buffers.take(parcel)
     if parcel.file:
         Path(parcel.file).unlink(missing_ok=True)  # what is mapped stays
     return homes.Unpickler(stream, views).load()
@@ -353,7 +368,7 @@ class Arrived:
         if isinstance(outcome, Raised):
             self._error = outcome.error
             return
-        self._stream, self._views = buffers.unpack(outcome.parcel)
+        self._stream, self._views = buffers.take(outcome.parcel)
         if outcome.parcel.file:
             Path(outcome.parcel.file).unlink(missing_ok=True)
 

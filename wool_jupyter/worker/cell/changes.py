@@ -15,10 +15,9 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import xxhash
-
+from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, in_words
-from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding, standins, views
+from wool_jupyter.wire import buffers, classes, contents, patching, pickling, rebuilding, segments, standins, views
 from wool_jupyter.wire.cells import Names
 
 _SMALL_BYTES = 1 << 20  # up to here the baseline is dumped anew: exact where interning or set order make other bytes
@@ -67,8 +66,9 @@ class Arrival:
         self._ends = [self.numbers[id(root)] for root in self._roots]
         loaded = [o for _, o in held if type(o) in class_types and o.__module__ == "__main__"]
         self._classes = {cls: classes.parts_of(cls) for cls in loaded}
-        self._digests = [xxhash.xxh3_128_digest(b) for b in self._buffers]
-        self._by_address = {(_address(b), b.nbytes): d for b, d in zip(self._buffers, self._digests, strict=True)}
+        known = {ref.number: ref.digest for ref in names.parcel.refs}
+        self._arrived = [_Arrived(b, known.get(number, b"")) for number, b in enumerate(self._buffers)]
+        self._by_address = {(each.address, each.nbytes): each for each in self._arrived}
         self._before = self._baseline(sets=bool(met & {set, frozenset}))
 
     def _load(self) -> dict[int, Any]:
@@ -115,7 +115,7 @@ class Arrival:
         repickler = self._repickler()
         with pickling.unhindered():
             for k, (name, _, count) in enumerate(self._names.segments):
-                digests = self._digests[seen : seen + count]
+                arrived = self._arrived[seen : seen + count]
                 seen += count
                 if self._before[k] is None:
                     changed.append(k)  # its contents may travel even if it does not pickle as a whole
@@ -128,7 +128,7 @@ class Arrival:
                 if stream != self._before[k]:
                     repickler.differs()
                     changed.append(k)
-                elif [xxhash.xxh3_128_digest(b) for b in out_of_band] != digests:
+                elif len(out_of_band) != count or not all(map(_Arrived.is_still, arrived, out_of_band)):
                     changed.append(k)
         return changed, stuck
 
@@ -176,7 +176,7 @@ class Arrival:
         if array.dtype.hasobject or not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
             return False
         before = self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
-        return before is not None and before == xxhash.xxh3_128_digest(array.reshape(-1, order="A").view("u1"))
+        return before is not None and before.is_still(memoryview(array.reshape(-1, order="A").view("u1")))
 
     def class_changes(self) -> list[classes.Change]:
         return [change for cls, before in self._classes.items() for change in classes.changes(cls, before)]
@@ -184,6 +184,28 @@ class Arrival:
     @property
     def class_ids(self) -> set[str]:
         return {classes.class_id(cls) for cls in self._classes}
+
+
+class _Arrived:
+    """A buffer as it was when it came. One that is mapped tells by its pages whether it was written into: reading it would take
+    ten times as long."""
+
+    def __init__(self, buffer: memoryview, digest: bytes) -> None:
+        self.address = host.address(buffer)
+        self.nbytes = buffer.nbytes
+        self._is_mapped = isinstance(buffer.obj, segments.Mapping) and self._is_of_the_file()
+        self._digest = digest if self._is_mapped else contents.digest(buffer)  # loading may have changed it
+
+    def is_still(self, view: memoryview) -> bool:
+        """False also of a page that was written and is equal, if nobody has told the digest."""
+        if view.nbytes != self.nbytes:
+            return False
+        if self._is_mapped and host.address(view) == self.address and self._is_of_the_file():
+            return True
+        return bool(self._digest) and contents.digest(view) == self._digest
+
+    def _is_of_the_file(self) -> bool:
+        return host.has_own_pages(self.address, self.nbytes) is False
 
 
 class _Repickler:
@@ -242,12 +264,6 @@ def _drop_temporaries(objects: dict[int, Any]) -> None:
     for n in objects:  # noqa: PLC0206 (a second name would be a second reference)
         if type(objects[n]) in (dict, list) and sys.getrefcount(objects[n]) == alone:
             objects[n] = _Gone()
-
-
-def _address(buffer: memoryview) -> int:
-    import ctypes
-
-    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
 
 
 def register_sources(sources: Mapping[str, tuple[int | None, list[str]]], cell_numbers: dict[str, int]) -> None:
