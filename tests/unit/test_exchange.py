@@ -305,3 +305,24 @@ def test_a_large_result_comes_writable(kernel, cell):
     cell("import numpy as np\nx = np.arange(1_000_000)")
     assert kernel("x.flags.writeable")
     np.testing.assert_array_equal(kernel("x"), np.arange(1_000_000))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "np.datetime64('2020-01-01', 's') + np.arange(400_000)",
+        "np.arange(800_000)[::2]",
+        "(np.datetime64('2020-01-01', 's') + np.arange(800_000))[::2]",
+        "np.asfortranarray(np.arange(400_000).reshape(100, -1))",
+        "np.arange(400_000).astype('m8[s]')",
+    ],
+)
+def test_a_large_array_that_numpy_would_copy_is_changed_in_place_all_the_same(kernel, tmp_path, make):
+    kernel.run(f"import numpy as np\nx = {make}\nalias, part, before = x, x[3:5], x.copy()")
+    ran = run_cell(kernel, "x[4] = x[9]; tail = x[-5:]; found = part[1].copy(), before[9]", tmp_path)
+    assert len(ran.changed) == 1
+    assert kernel("alias is x and np.shares_memory(part, x)")
+    assert kernel("(x[4] == before[9]).all() and (part[1] == before[9]).all() and (tail == x[-5:]).all()")
+    assert kernel("np.array_equal(found[0], found[1])")
+    assert kernel("(np.delete(x, 4, axis=0) == np.delete(before, 4, axis=0)).all()")
+    assert not run_cell(kernel, "x[4], part, tail", tmp_path).changed

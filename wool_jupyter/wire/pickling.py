@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import cloudpickle
 
-from wool_jupyter.wire import classes, code_names, exceptions, memmaps, rebuilding, standins, views
+from wool_jupyter.wire import arrays, classes, code_names, exceptions, memmaps, rebuilding, standins, views
 
 PROTOCOL = 5
 _LEVELS = 10_000
@@ -157,7 +157,9 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _array(self, array: Any) -> Any:
         self.arrays.append(array)
         found = self.bases.get(id(array))
-        return NotImplemented if found is None else views.as_view(array, *found)
+        if found is not None:
+            return views.as_view(array, *found)
+        return arrays.reduced(array) or NotImplemented
 
     def _memmap(self, array: Any) -> Any:
         found = memmaps.place_of(array)
@@ -255,7 +257,7 @@ class Data:
         self._array = array
 
     def __reduce__(self) -> Any:
-        return self._array.__reduce_ex__(PROTOCOL)
+        return arrays.reduced(self._array) or self._array.__reduce_ex__(PROTOCOL)
 
 
 class Apart:
