@@ -5,7 +5,7 @@ import operator
 import pytest
 
 from tests.support.loops import run, settle
-from wool_jupyter.errors import CannotLoad, CannotShip
+from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge
 from wool_jupyter.pool.call_queue import Cost
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.wire import batches, calls
@@ -136,3 +136,15 @@ def test_slots_tell_who_stands_in_the_line():
         await asyncio.gather(turns[0], turns[2])
 
     run(main())
+
+
+def test_an_exception_that_no_message_holds_goes_beside_it_and_without_a_place_says_so(tmp_path):
+    error = LookupError("x" * (20 << 20))
+    data = calls.pack_raised(error, places=(str(tmp_path),))
+    assert len(data) < 10_000
+    with pytest.raises(LookupError) as found:
+        calls.unpack_outcome(data)
+    assert found.value.args == error.args
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(PayloadTooLarge, match="an exception is too large for a message: LookupError: x"):
+        calls.unpack_outcome(calls.pack_raised(error))

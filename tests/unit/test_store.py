@@ -190,6 +190,9 @@ def test_what_is_in_use_never_gives_way_and_what_finds_no_room_is_left_out(kept,
     mapped = segments.mapped(given.refs[0].file, 0, SIZE)
     given.release()
     assert lease(kept, held[2]).refs == []
+    again = lease(kept, held[1])  # it is still told of
+    assert again.refs == given.refs
+    again.release()
     assert kept.use() == store.Use(2 * SIZE, 2 * SIZE, 2 * SIZE)
     mapped.release()
     assert kept.use() == store.Use(2 * SIZE, SIZE, 2 * SIZE)

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge, in_words
+from wool_jupyter.errors import CannotLoad, CannotShip, NoRoom, PayloadTooLarge, in_words
 from wool_jupyter.wire import (
     buffers,
     callers,
@@ -51,7 +51,7 @@ class Value(msgspec.Struct, frozen=True, tag="value"):
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised"):
-    error: bytes  # `wire.shipping`
+    parcel: Parcel  # whose stream is that of `wire.shipping`
 
 
 Outcome = Value | Raised
@@ -339,23 +339,31 @@ def pack_outcome(value: Any, *, places: tuple[str, ...], known_classes: Collecti
     try:
         return encode(Value(pack_value(value, places=places, known_classes=known_classes)))
     except BaseException as error:  # noqa: BLE001 (a user's `__reduce__` may raise anything)
-        return pack_raised(error)
+        return pack_raised(error, places=places)
 
 
-def pack_raised(error: BaseException) -> bytes:
-    data = encode(Raised(shipping.dump(error)))
-    if len(data) <= _IN_A_MESSAGE_BYTES:
-        return data
-    return encode(
-        Raised(shipping.dump(PayloadTooLarge(f"an exception is too large for a message: {in_words(error)[:1000]}")))
-    )
+def pack_raised(error: BaseException, *, places: tuple[str, ...] = ()) -> bytes:
+    """One that is too large is another that says so."""
+    try:
+        parcel = _parcel(memoryview(shipping.dump(error)), [], places)
+    except (PayloadTooLarge, NoRoom):
+        words = f"an exception is too large for a message: {in_words(error, at_most=1000)}"
+        parcel = Parcel(shipping.dump(PayloadTooLarge(words)))
+    return encode(Raised(parcel))
+
+
+def _raised(outcome: Raised) -> bytes:
+    stream, _ = buffers.unpack(outcome.parcel)
+    if outcome.parcel.file:
+        Path(outcome.parcel.file).unlink(missing_ok=True)
+    return bytes(stream)
 
 
 def unpack_outcome(data: bytes) -> Any:
     """Raises what the body raised. On the thread of whoever waits for it."""
     outcome = decode_outcome(data)
     if isinstance(outcome, Raised):
-        raise shipping.load(outcome.error)
+        raise shipping.load(_raised(outcome))
     return unpack_value(outcome.parcel)
 
 
@@ -366,7 +374,7 @@ class Arrived:
         outcome = decode_outcome(data)
         self.raised = isinstance(outcome, Raised)
         if isinstance(outcome, Raised):
-            self._error = outcome.error
+            self._error = _raised(outcome)
             return
         self._stream, self._views = buffers.take(outcome.parcel)
         if outcome.parcel.file:

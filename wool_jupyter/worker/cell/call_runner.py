@@ -118,7 +118,7 @@ class CallRunner:
                 raise TypeError(f"{invocation.function!r} is an async function: give one that runs it by `asyncio.run`")
             outcome = calls.pack_outcome(value, places=opening.places, known_classes=classes.known_ids())
         except BaseException as error:  # noqa: BLE001
-            outcome = calls.pack_raised(error)
+            outcome = calls.pack_raised(error, places=opening.places)
         finally:
             sys.settrace(tracers[0])
             sys.setprofile(tracers[1])
