@@ -1,4 +1,4 @@
-"""Variables there and back (`notebook.exchange`, `worker.cell.changes`, `wire.patching`), both sides in this process."""
+"""Variables there and back (`notebook.shipment`, `worker.cell.changes`, `wire.patching`, `notebook.homecoming`), in one process."""
 
 import numpy as np
 import pytest

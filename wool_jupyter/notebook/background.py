@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import InputRejected
 
 from wool_jupyter.errors import JobFailed, WoolError
-from wool_jupyter.notebook import exchange, job_words, jobs, reads, results, tracebacks
+from wool_jupyter.notebook import job_words, jobs, reads, results, tracebacks
 from wool_jupyter.notebook.capture import Capture, analyze
 from wool_jupyter.notebook.cell_run import CellRun, Sending
 from wool_jupyter.notebook.execution import Execution
@@ -28,6 +28,7 @@ from wool_jupyter.notebook.job import Job
 from wool_jupyter.notebook.job_output import place_of_this_cell
 from wool_jupyter.notebook.jobs import notice
 from wool_jupyter.notebook.pending import Pending, listed
+from wool_jupyter.notebook.shipment import Route
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
@@ -77,7 +78,7 @@ class Background:
         self._shell.events.unregister("post_run_cell", self._cell_ended)
         self._shell.ast_transformers.remove(self._gate)
 
-    def submit(self, *, body: str, settings: PoolSettings, route: exchange.Route) -> Job:
+    def submit(self, *, body: str, settings: PoolSettings, route: Route) -> Job:
         """Returns when its inputs are shipped. Raises what keeps them from that, and shows it as a cell's."""
         __tracebackhide__ = True
         with jobs.shown_as_by_a_cell(self._shell):

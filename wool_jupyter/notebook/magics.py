@@ -136,9 +136,10 @@ class Wool(Magics):  # type: ignore[misc]
         outputs = _renamed("-o", arguments.outputs)
         with _plainly():
             runtime = _runtime()
-        from wool_jupyter.notebook import exchange, jobs
+        from wool_jupyter.notebook import jobs
+        from wool_jupyter.notebook.shipment import Route
 
-        route = exchange.Route(inputs, outputs)
+        route = Route(inputs, outputs)
         if arguments.bg:
             return self._background(runtime).submit(body=cell, settings=self.settings(), route=route)
         return jobs.run_cell(self.shell, runtime, body=cell, settings=self.settings(), route=route)

@@ -5,7 +5,6 @@ Packed on the thread that calls and unpacked in the context that runs it (`wire.
 
 import importlib
 import io
-import types
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -30,6 +29,7 @@ from wool_jupyter.wire import (
     standins,
 )
 from wool_jupyter.wire.buffers import Parcel
+from wool_jupyter.wire.rows import DumpFailed, Row
 from wool_jupyter.wire.store import Digest, Lease, Store
 
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
@@ -89,14 +89,14 @@ def pack_call(invocation: Invocation, *, places: tuple[str, ...], proxy: bytes) 
 def _request(
     shipment: "_Shipment", places: tuple[str, ...], *, proxy: bytes = b"", path: tuple[str, ...] = ()
 ) -> Request:
-    parcel = _parcel(shipment.stream, shipment.buffers, places)
+    parcel = _parcel(shipment.row.stream, shipment.row.buffers, places)
     return _described(shipment, parcel, places, proxy=proxy, path=path)
 
 
 def _described(
     shipment: "_Shipment", parcel: Parcel, places: tuple[str, ...], *, proxy: bytes = b"", path: tuple[str, ...] = ()
 ) -> Request:
-    return Request(parcel, shipment.order, shipment.submodules(), places, proxy, path)
+    return Request(parcel, shipment.order, shipment.row.submodules(), places, proxy, path)
 
 
 class Data(NamedTuple):
@@ -119,7 +119,7 @@ class PackedCall(NamedTuple):
 def pack_blocking(invocation: Invocation, data: Data) -> PackedCall:
     """As `pack_call`, for a call that finds the process's state there (`wire.ambient`)."""
     shipment = _Shipment(invocation, in_band=False)
-    parcel, lease = _stored(shipment.stream, shipment.buffers, data)
+    parcel, lease = _stored(shipment.row.stream, shipment.row.buffers, data)
     return PackedCall(encode(_described(shipment, parcel, data.places)), parcel.file, shipment.described, lease)
 
 
@@ -134,7 +134,7 @@ class PackedFunction:
 
     def __init__(self, function: Callable[..., Any], data: Data) -> None:
         shipment = _Shipment(Invocation(function, (), {}), in_band=False)
-        parcel, lease = _stored(shipment.stream, shipment.buffers, data)
+        parcel, lease = _stored(shipment.row.stream, shipment.row.buffers, data)
         self.body = encode(_described(shipment, parcel, data.places))
         self._known = shipment.known_classes
         self._shipped = frozenset(shipment.order)
@@ -182,83 +182,67 @@ class _Shipment:
         self._globals = rebuilding.main_globals()
         self._absent: dict[str, standins.Absent] = {}
         self._left_out: set[str] = set()
-        self._first: list[str] = []
+        self._first: set[str] = set()
         while True:
             try:
                 self._pack()
-            except _NameFailed as failed:  # the memo is spoiled
+            except DumpFailed as failed:
                 self._without(failed)
                 continue
             # Methods run when objects are loaded, and may read what came after them.
-            if not (self._pickler.described and self.order[-1] != _ITSELF):
+            if not (self.described and self.order[-1] != _ITSELF):
                 return
-            names = [name for name in self.order if name != _ITSELF]
-            self._first = sorted(names, key=lambda name: pickling.load_order(self._value(name)))
+            self._first = self.row.names - {_ITSELF}
 
     def _pack(self) -> None:
-        self._file, out_of_band = io.BytesIO(), buffers.OutOfBand()
-        self._pickler = pickling.NotebookPickler(self._file, None if self._in_band else out_of_band)
-        self._roots: list[Any] = []  # the memo knows them by id
-        done: list[str] = []
-        for name in self._first:
+        self.row = Row(in_band=self._in_band)
+        for name in sorted(self._first - self._left_out, key=self._order):
             self._dump(name)
-            done.append(name)
         self._dump_call()
-        done.append(_ITSELF)
-        while waiting := self._wanted() - set(done):
-            for name in sorted(waiting, key=lambda name: (pickling.load_order(self._value(name)), name)):
-                self._dump(name)
-                done.append(name)
-        self.order = tuple(done)
-        self.stream, self.buffers = self._file.getbuffer(), out_of_band.buffers
-        self.described = list(self._pickler.described.values())
-        self.known_classes = frozenset(self._pickler.described)
+        self.row.dump_all(self._wanted, self._value, self._dump, order=self._order)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return tuple(dump.name for dump in self.row.dumps)
+
+    @property
+    def described(self) -> list[type]:
+        return list(self.row.pickler.described.values())
+
+    @property
+    def known_classes(self) -> frozenset[str]:
+        return frozenset(self.row.pickler.described)
 
     def _wanted(self) -> set[str]:
-        pickler = self._pickler
+        pickler = self.row.pickler
         names = pickler.names | pickler.text | (self._globals.keys() if pickler.whole_namespace else set())
         return {name for name in names - _NOT_SHIPPED if name in self._globals} - self._left_out
 
     def _value(self, name: str) -> Any:
         return self._absent.get(name, self._globals[name])
 
+    def _order(self, name: str) -> tuple[int, str]:
+        return pickling.load_order(self._value(name)), name
+
     def _dump(self, name: str) -> None:
-        self._pickler.root = value = self._value(name)
-        self._roots.append(value)
-        try:
-            self._pickler.dump(value)
-        except Exception as error:
-            raise _NameFailed(name) from error
+        self.row.dump(name, self._value(name), value=self._value(name))
 
     def _dump_call(self) -> None:
         call = tuple(self._invocation)
-        self._pickler.root = call
-        self._roots.append(call)
         try:
-            self._pickler.dump(call)
-        except Exception as error:
+            self.row.dump(_ITSELF, call, value=call)
+        except DumpFailed as failed:
             function, args, kwargs = self._invocation
             name = getattr(function, "__qualname__", "the function")
-            raise CannotShip(_culprit(_named(args, kwargs) | {name: function})) from error
+            raise CannotShip(_culprit(_named(args, kwargs) | {name: function})) from failed.cause
 
-    def _without(self, failed: "_NameFailed") -> None:
-        if failed.name in self._pickler.names:
-            found = culprits.find(self._globals[failed.name], failed.name)
-            self._absent[failed.name] = standins.Absent(f"{found} can't be shipped to a worker: {found.advice}")
+    def _without(self, failed: DumpFailed) -> None:
+        name = failed.name
+        if name in self.row.pickler.names:
+            found = culprits.find(self._globals[name], name)
+            self._absent[name] = standins.Absent(f"{found} can't be shipped to a worker: {found.advice}")
         else:
-            self._left_out.add(failed.name)  # it stood in a text only
-        self._first = [name for name in self._first if name not in self._left_out]
-
-    def submodules(self) -> tuple[str, ...]:
-        modules = [root for root in self._roots if isinstance(root, types.ModuleType)]
-        attributes = self._pickler.attributes
-        return tuple(name for module in modules for name in pickling.submodules_used(module, attributes))
-
-
-class _NameFailed(Exception):
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+            self._left_out.add(name)  # it stood in a text only
 
 
 def unpack_call(request: Request) -> Invocation:
