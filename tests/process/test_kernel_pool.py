@@ -22,6 +22,7 @@ from wool_jupyter import host
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.root import kernel_namespace
 from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WoolError, WorkerDied
+from wool_jupyter.pool import events
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
@@ -177,14 +178,14 @@ async def obituary(call):
 
 
 @asynccontextmanager
-async def pool_of(workers=None, *, environment=os.environ, **settings):
+async def pool_of(workers=None, *, environment=os.environ, tell=events.to_nobody, **settings):
     """Whatever a test does to it, it leaves no process and no file."""
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
         stage = Stage(f"{top}/stage")
         server = await asyncio.start_unix_server(stage.serve, stage.address)
         pool = await KernelPool.start(
-            home, PoolSettings(workers=workers, **settings), environment=environment, version="x"
+            home, PoolSettings(workers=workers, **settings), environment=environment, version="x", tell=tell
         )
         processes = pool_processes(os.getpid())
         try:
@@ -493,12 +494,18 @@ def test_a_call_whose_worker_was_ended_on_purpose_runs_nowhere():
 @pytest.mark.parametrize("given_up", ["closed", "cancelled", "both"])
 def test_a_call_that_is_given_up_while_it_is_placed_again_holds_no_slot(given_up):
     async def main():
-        async with pool_of(1) as bench:
+        waits = asyncio.Event()
+
+        def told(event):
+            if isinstance(event, events.Waits):
+                waits.set()
+
+        async with pool_of(1, tell=told) as bench:
             name, call, pid = await sent_to_one_that_is_stopped(bench)
+            waits.clear()
             step = asyncio.create_task(call.step())
             kill(pid)
-            await bench.gone(pid)
-            await until(lambda: not call._holds)
+            await waits.wait()  # once more
             if given_up != "closed":
                 step.cancel()
             if given_up != "cancelled":

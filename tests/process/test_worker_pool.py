@@ -695,7 +695,8 @@ def test_a_start_that_is_cancelled_anywhere_leaves_nothing(base):
                     pass
 
             await start()
-            await settle()
+            await channels.of_this_loop().clear()
+            gc.collect()
             before = descriptors()
 
             async def prepare():
