@@ -1,6 +1,8 @@
 """A process that maps files of large data and holds them: `python -m tests.support.readers`, a command a line, an answer each."""
 
+import mmap
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from wool_jupyter.wire.buffers import Ref
 class Reader:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
+        self.pid = process.pid
 
     def _ask(self, *words: object) -> str:
         assert self._process.stdin is not None
@@ -26,17 +29,22 @@ class Reader:
 
     def fork(self) -> str:
         """From now on a child answers, and its parent has let go of everything."""
-        return self._ask("fork")
+        self.pid = int(self._ask("fork"))
+        return "forked"
 
     def drop(self, number: int) -> str:
         return self._ask("drop", number)
 
+    def clear(self) -> None:
+        """Drops everything."""
+        self._ask("clear")
+
     def contents(self) -> list[set[int]]:
-        """Which bytes occur in each that was mapped, looked at for the first time."""
+        """Which bytes begin the pages of each that was mapped and not dropped; nobody has looked at them before."""
         return [set(map(int, each.split(","))) for each in self._ask("contents").split(";") if each]
 
     def kill(self) -> None:
-        self._process.kill()
+        os.kill(self.pid, signal.SIGKILL)
         self._process.wait()
 
 
@@ -68,12 +76,17 @@ def _serve() -> None:
                     held.clear()
                     os.waitpid(child, 0)
                     os._exit(0)
-                answer = "forked"
+                answer = str(os.getpid())
+            case "clear":
+                held.clear()
+                answer = "cleared"
             case "drop":
                 held[int(words[0])] = None
                 answer = "dropped"
             case _:
-                answer = ";".join(",".join(map(str, set(bytes(view)))) for view in held if view is not None)
+                answer = ";".join(
+                    ",".join(map(str, set(bytes(view[:: mmap.PAGESIZE])))) for view in held if view is not None
+                )
         print(answer, flush=True)
 
 

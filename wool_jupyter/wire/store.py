@@ -28,7 +28,7 @@ _Source = tuple[int, int]  # address and size of an array's memory
 
 
 class Use(NamedTuple):
-    """Of the files of large data, in bytes."""
+    """Of the files that are kept, in bytes."""
 
     kept: int
     needed: int  # of these: mapped by somebody, or on the way
@@ -212,9 +212,12 @@ class Store:
         return sum(size for _, size in self._files())
 
     def _files(self) -> Iterator[tuple[str, int]]:
-        for place in self._places:
-            for folder in place:
-                yield from ((entry.file, entry.size) for entry in segments.idle_files(folder))
+        """With those that are idle. What somebody maps of these is a variable of the notebook, or one of its cells'."""
+        for data, idle in self._places:
+            yield from ((entry.file, entry.size) for entry in segments.idle_files(data))
+            yield from (
+                (each.file, each.size) for each in segments.idle_files(idle) if not segments.is_mapped(each.file)
+            )
 
     # Upkeep.
 
