@@ -326,3 +326,11 @@ def test_a_large_array_that_numpy_would_copy_is_changed_in_place_all_the_same(ke
     assert kernel("np.array_equal(found[0], found[1])")
     assert kernel("(np.delete(x, 4, axis=0) == np.delete(before, 4, axis=0)).all()")
     assert not run_cell(kernel, "x[4], part, tail", tmp_path).changed
+
+
+def test_what_loading_copies_is_known_to_be_unchanged_by_its_content(kernel, tmp_path):
+    """Such a buffer lies in the message's own file, and nobody has told what it holds."""
+    kernel.run("import numpy as np\nx = np.arange(100_000)[::2]")
+    assert not run_cell(kernel, "x[4]", tmp_path).changed
+    assert run_cell(kernel, "x[4] = 5", tmp_path).changed == {"x"}
+    assert kernel("x[4] == 5")

@@ -191,21 +191,30 @@ class _Arrived:
     ten times as long."""
 
     def __init__(self, buffer: memoryview, digest: bytes) -> None:
+        """`digest` is b"" if nobody has told it."""
         self.address = host.address(buffer)
         self.nbytes = buffer.nbytes
-        self._is_mapped = isinstance(buffer.obj, segments.Mapping) and self._is_of_the_file()
-        self._digest = digest if self._is_mapped else contents.digest(buffer)  # loading may have changed it
+        self._mapping = buffer.obj if isinstance(buffer.obj, segments.Mapping) and self._is_of_the_file() else None
+        self._digest = digest if self._mapping is not None else contents.digest(buffer)  # loading may have changed it
 
     def is_still(self, view: memoryview) -> bool:
-        """False also of a page that was written and is equal, if nobody has told the digest."""
         if view.nbytes != self.nbytes:
             return False
-        if self._is_mapped and host.address(view) == self.address and self._is_of_the_file():
+        if self._mapping is not None and host.address(view) == self.address and self._is_of_the_file():
             return True
-        return bool(self._digest) and contents.digest(view) == self._digest
+        if self._mapping is not None and not self._digest:
+            try:
+                self._digest = contents.digest(self._in_the_file(self._mapping))
+            except FileNotFoundError:  # somebody has swept it away: then it can't be told
+                return False
+        return contents.digest(view) == self._digest
 
     def _is_of_the_file(self) -> bool:
         return host.has_own_pages(self.address, self.nbytes) is False
+
+    def _in_the_file(self, mapping: segments.Mapping) -> memoryview:
+        """The file is there as long as the cell runs."""
+        return segments.mapped(mapping.file, mapping.offset + self.address - mapping.address, self.nbytes)
 
 
 class _Repickler:
