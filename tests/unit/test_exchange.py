@@ -334,3 +334,26 @@ def test_what_loading_copies_is_known_to_be_unchanged_by_its_content(kernel, tmp
     assert not run_cell(kernel, "x[4]", tmp_path).changed
     assert run_cell(kernel, "x[4] = 5", tmp_path).changed == {"x"}
     assert kernel("x[4] == 5")
+
+
+def test_a_large_frame_of_polars_that_a_cell_changes_is_changed_here(kernel, tmp_path):
+    kernel.run("""
+        import numpy as np, polars as pl
+        x = pl.DataFrame({"a": np.arange(200_000.0), "t": [str(n) for n in range(200_000)]})
+        s = pl.Series("s", np.arange(200_000))
+        alias, before, held = x, x.clone(), [s]
+    """)
+    assert not run_cell(kernel, "x['a'].sum(), s.sum(), held", tmp_path).changed
+    run_cell(
+        kernel, "x[3, 'a'] = -1.0; x.insert_column(0, pl.Series('n', range(200_000))); s[5] = 0; new = x[:3]", tmp_path
+    )
+    assert kernel("alias is x and held[0] is s")
+    assert kernel("(x.columns, x[3, 'a'], x[4, 'a'], s[5], s[6], new.shape)") == (
+        ["n", "a", "t"],
+        -1.0,
+        4.0,
+        0,
+        6,
+        (3, 3),
+    )
+    assert kernel("before[3, 'a']") == 3.0

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from tests.support.readers import reader
@@ -140,12 +142,19 @@ def test_a_reader_that_was_killed_holds_nothing(data, idle):
         assert not segments.is_mapped(file)
 
 
-@pytest.mark.parametrize("way", ["view", "frame"])
+DERIVED = {
+    "view": lambda array: array[5:9],
+    "frame": lambda array: pd.DataFrame({"a": array}, copy=False)["a"],
+    "index": lambda array: pd.Index(array, copy=False)[::2],
+    "polars": lambda array: pl.Series("a", array).head(5),
+}
+
+
+@pytest.mark.parametrize("way", DERIVED)
 def test_whatever_is_made_from_a_mapping_holds_it(data, idle, way):
-    pd = pytest.importorskip("pandas")
     file = written(1, data, idle)
     array = np.frombuffer(segments.mapped(file, 0, SIZE), "f8")
-    made = array[5:9] if way == "view" else pd.DataFrame({"a": array}, copy=False)["a"]
+    made = DERIVED[way](array)
     del array
     assert segments.is_mapped(file)
     del made

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse
 
@@ -50,12 +51,31 @@ LEAVE = {
     "categories": pd.Series(pd.Categorical.from_codes(np.arange(N) % 300, [f"c{n}" for n in range(300)])),
     "rows of a frame": frame(a=numbers, b=numbers)[500:-500],
     "sparse": scipy.sparse.random(1000, 1000, 0.1, "csr", random_state=1),
+    "polars numbers": pl.DataFrame({"a": numbers, "b": numbers.astype("u2"), "c": numbers.astype("f4")}),
+    "polars times": pl.DataFrame({"a": dates.astype("M8[us]")}).with_columns(
+        b=pl.col("a").dt.replace_time_zone("UTC"),
+        c=pl.col("a") - pl.col("a").min(),
+        d=pl.col("a").dt.date(),
+        e=pl.col("a").dt.time(),
+    ),
+    "polars sorted": pl.Series("s", numbers).set_sorted(descending=False),
+    "polars between others": pl.DataFrame(
+        {
+            "t": [f"row {n}" for n in range(N)],
+            "a": numbers,
+            "none": [None, *numbers[1:]],
+            "small": [True] * N,
+            "z": numbers,
+        }
+    ),
     "containers": {"a": [numbers, (dates,)]},
 }
 
 # Their own pickling writes bytes, or object by object.
 STAY = {
     "objects": np.array(["abc"] * N, dtype=object),
+    "polars text": pl.Series("t", [f"row {n}" for n in range(N)]),
+    "polars in two parts": pl.concat([pl.Series("a", numbers)] * 2, rechunk=False),
     "masked": np.ma.masked_array(numbers, mask=numbers % 2),
     "frame of objects": frame(a=pd.Series([(1,)] * N, dtype=object)),
 }
@@ -81,6 +101,12 @@ def same(one, other):
         pd.testing.assert_series_equal(one, other)
     elif isinstance(one, pd.Index):
         pd.testing.assert_index_equal(one, other)
+    elif isinstance(one, pl.DataFrame | pl.Series):
+        assert one.equals(other)
+        assert list(one.schema.items() if isinstance(one, pl.DataFrame) else [one.dtype]) == list(
+            other.schema.items() if isinstance(one, pl.DataFrame) else [other.dtype]
+        )
+        assert one.flags == other.flags
     elif scipy.sparse.issparse(one):
         assert (one != other).nnz == 0
     else:

@@ -6,12 +6,12 @@ from typing import Any
 
 Reduced = tuple[Any, tuple[Any, ...]]
 
-_LARGE_BYTES = 128 << 10  # below, nothing leaves the stream
+LARGE_BYTES = 128 << 10  # below, nothing leaves the stream
 
 
 def reduced(array: Any) -> Reduced | None:
     """None for what numpy does well, and for objects."""
-    if array.nbytes < _LARGE_BYTES or array.dtype.hasobject:
+    if array.nbytes < LARGE_BYTES or array.dtype.hasobject:
         return None
     flags = array.flags
     if not (flags.c_contiguous or flags.f_contiguous):
