@@ -7,6 +7,7 @@ from typing import Any
 
 # Of modules that have done `import __main__`. IPython's completer is one: it would keep all that the first cell had, for ever.
 _namespaces_with_main: list[dict[str, Any]] = []
+_looked_at = 0  # modules
 
 
 def enter_new_main() -> types.ModuleType:
@@ -22,7 +23,10 @@ def enter_new_main() -> types.ModuleType:
 
 def leave_main() -> types.ModuleType:
     """An empty one takes its place, also in modules that were imported meanwhile."""
-    before = sys.modules["__main__"]
-    namespaces = (getattr(each, "__dict__", {}) for each in list(sys.modules.values()))
-    _namespaces_with_main[:] = [each for each in namespaces if each.get("__main__") is before]
+    global _looked_at
+    if len(sys.modules) != _looked_at:
+        before, modules = sys.modules["__main__"], list(sys.modules.values())
+        namespaces = (getattr(each, "__dict__", {}) for each in modules)
+        _namespaces_with_main[:] = [each for each in namespaces if each.get("__main__") is before]
+        _looked_at = len(modules)
     return enter_new_main()
