@@ -39,8 +39,9 @@ test-fast: $(VENV)/.has-test ## the tests that start no process and no browser
 test-browser: $(VENV)/.has-browser ## the tests in JupyterLab and Notebook 7, in a real browser
 	@$(BIN)/python -m pytest -q -m "not thorough" $(PYTEST_ARGS) tests/browser
 
-thorough: $(VENV)/.has-test ## the long tests that `make test` leaves out
-	@$(BIN)/python -m pytest -m thorough $(PYTEST_ARGS) tests
+thorough: $(VENV)/.has-browser ## the long tests that `make test` and `make test-browser` leave out
+	@$(BIN)/python -m pytest -m thorough $(PYTEST_ARGS) --ignore=tests/browser tests
+	@$(BIN)/python -m pytest -m thorough $(PYTEST_ARGS) tests/browser
 
 check: $(VENV)/.has-test ## format, lint, types and import contracts
 	@red=0; for step in "ruff format --check ." "ruff check ." mypy lint-imports; do \

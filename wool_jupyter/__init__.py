@@ -167,10 +167,9 @@ class _CallablePackage(_ByName):
     """Of the package `wool_jupyter.pool`: a call gives this kernel's pool."""
 
     def __call__(self) -> "Pool":
-        from wool_jupyter.notebook import threads
+        from wool_jupyter.notebook import on_demand
 
-        if "wool_jupyter.notebook.runtime" not in sys.modules:
-            threads.try_out()
+        on_demand.runtime()
         from wool_jupyter.notebook.pool import pool
 
         return pool()

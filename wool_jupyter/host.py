@@ -2,11 +2,14 @@
 
 import contextlib
 import errno
+import functools
 import math
 import mmap
 import os
 import re
+import site
 import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -24,6 +27,7 @@ SOCKET_PATH_MAX_BYTES = 103 if sys.platform == "darwin" else 107
 _FILE_SYSTEMS_IN_MEMORY = ("tmpfs", "ramfs")
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
 
@@ -161,6 +165,39 @@ def die_with_parent(parent_pid: int) -> None:
         raise OSError(code, os.strerror(code))
     if os.getppid() != parent_pid:
         os._exit(1)
+
+
+def adopt_orphans() -> bool:
+    """From now on a descendant whose parent has ended is this process's child, and to be reaped by it. False where that can't be
+    had: only Linux has it."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    adopts: int = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
+    return adopts == 0
+
+
+def ended_child() -> int | None:
+    """A child that has ended and that nobody has reaped, the one that came first. Leaves it unreaped."""
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if found is None else found.si_pid
+
+
+@functools.cache
+def installed() -> tuple[str, ...]:
+    """What the paths of modules begin with that nobody edits: of Python itself, and where packages are installed."""
+    places = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
+    places |= {sys.prefix, sys.base_prefix}
+    return tuple({os.path.realpath(place) + os.sep for place in places})
+
+
+def threads() -> int:
+    """Of this process, also those that Python does not know. Linux only."""
+    return sum(1 for _ in Path("/proc/self/task").iterdir())
 
 
 def process_descriptor(pid: int) -> int | None:

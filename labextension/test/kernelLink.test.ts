@@ -5,202 +5,163 @@ import { KernelLink } from '../src/lab/kernelLink';
 import { PoolModel } from '../src/pool/poolModel';
 import { raw } from './golden';
 
-/** The page's end of a comm, and what a kernel would see and do at the other. */
-class FakeComm {
-  readonly seen: unknown[] = [];
-  isDisposed = false;
-  onMsg: (message: { content: { data: unknown } }) => void = () => undefined;
-  onClose: () => void = () => undefined;
-
-  constructor(readonly subshellStarted: Promise<void>) {}
-
-  open(data: unknown): void {
-    this.seen.push({ open: data });
-  }
-
-  send(data: unknown): void {
-    this.seen.push(data);
-  }
-
-  close(): void {
-    this.isDisposed = true;
-    this.seen.push('closed');
-  }
-
-  answer(data: unknown): void {
-    this.onMsg({ content: { data } });
-  }
-}
-
+/** What a page sees of a kernel, and what the kernel hears of it. */
 class FakeKernel {
-  readonly comms: FakeComm[] = [];
-  readonly info = Promise.resolve({});
+  readonly asked: unknown[] = [];
+  readonly clientId = 'this page';
+  readonly username = 'somebody';
   readonly iopubMessage = new Signal<this, unknown>(this);
   readonly statusChanged = new Signal<this, Kernel.Status>(this);
-  handleComms = true;
-  isDisposed = false;
-  commsOverSubshells = 'perCommTarget';
-  subshellStarts: () => void = () => undefined;
+  status: Kernel.Status = 'busy';
+  private _ends: ((ends: boolean) => void)[] = [];
 
-  constructor(readonly supportsSubshells = true) {}
-
-  createComm(target: string): FakeComm {
-    expect(target).toBe('wool-jupyter');
-    const comm = new FakeComm(new Promise(resolve => (this.subshellStarts = resolve)));
-    this.comms.push(comm);
-    return comm;
+  sendControlMessage(message: KernelMessage.IControlMessage): { done: Promise<void> } {
+    expect(message.channel).toBe('control');
+    expect(message.header).toMatchObject({ msg_type: 'wool_request', session: 'this page' });
+    this.asked.push(message.content);
+    return {
+      done: new Promise((resolve, reject) =>
+        this._ends.push(well => (well ? resolve() : reject(new Error('Canceled'))))
+      )
+    };
   }
 
-  broadcasts(data: unknown, id = 'wool-jupyter-feed', type = 'comm_msg'): void {
-    this.iopubMessage.emit({ header: { msg_type: type }, content: { comm_id: id, data } });
+  /** Has taken in what it was asked, or will never do so. */
+  async ends(well = true): Promise<void> {
+    this._ends.forEach(end => end(well));
+    this._ends = [];
+    await new Promise(resolve => setTimeout(resolve));
+  }
+
+  sends(data: unknown, session = 'of the kernel', id = 'wool-jupyter-feed', type = 'comm_msg'): void {
+    this.iopubMessage.emit({
+      header: { msg_type: type },
+      parent_header: { session },
+      content: { comm_id: id, data }
+    });
+  }
+
+  answers(answer: unknown, page = 'this page'): void {
+    this.sends({ answer }, page);
+  }
+
+  turns(status: Kernel.Status): void {
+    this.status = status;
+    this.statusChanged.emit(status);
   }
 }
 
+const HELLO = { do: 'hello' };
+
 let model: PoolModel;
+let kernel: FakeKernel;
 
 beforeEach(() => {
   model = new PoolModel();
+  kernel = new FakeKernel();
 });
 
-function linked(kernel: FakeKernel): KernelLink {
+function linked(): KernelLink {
   return new KernelLink(kernel as unknown as Kernel.IKernelConnection, model);
 }
 
-/** Lets promises that are fulfilled go on. */
-async function settle(): Promise<void> {
-  await new Promise(resolve => setTimeout(resolve));
+async function opened(): Promise<KernelLink> {
+  const link = linked();
+  kernel.sends({ snapshot: raw('empty') });
+  kernel.answers({ did: 'hello', error: '' });
+  await kernel.ends();
+  return link;
 }
 
-async function opened(kernel: FakeKernel): Promise<[KernelLink, FakeComm]> {
-  const link = linked(kernel);
-  kernel.broadcasts({ snapshot: raw('empty') });
-  await settle();
-  kernel.subshellStarts();
-  await settle();
-  const comm = kernel.comms[0];
-  if (comm === undefined) {
-    throw new Error('no comm was made');
-  }
-  comm.answer({ did: 'hello', error: '' });
-  return [link, comm];
-}
-
-test('a kernel that says nothing is not asked', async () => {
-  const kernel = new FakeKernel();
-  linked(kernel);
-  kernel.broadcasts({ snapshot: raw('empty') }, 'of another comm');
-  kernel.broadcasts({ snapshot: raw('empty') }, 'wool-jupyter-feed', 'comm_close');
-  await settle();
-  expect([kernel.comms.length, model.connection, model.snapshot]).toEqual([0, 'unknown', null]);
+test('a kernel that says nothing is not asked', () => {
+  linked();
+  kernel.sends({ snapshot: raw('empty') }, '', 'of another comm');
+  kernel.sends({ snapshot: raw('empty') }, '', 'wool-jupyter-feed', 'comm_close');
+  expect([kernel.asked, model.connection, model.snapshot]).toEqual([[], 'unknown', null]);
 });
 
-test('a broadcast is shown at once, and answered by a comm that waits for its subshell', async () => {
-  const kernel = new FakeKernel();
-  linked(kernel);
-  kernel.broadcasts({ snapshot: raw('two-workers') });
-  kernel.broadcasts({ snapshot: raw('two-workers') });
+test('a kernel that has loaded wool is greeted', () => {
+  linked();
+  kernel.sends({ word: 'loaded' });
+  expect([kernel.asked, model.connection, model.snapshot]).toEqual([[HELLO], 'heard', null]);
+});
+
+test('a snapshot is shown at once, and answered by one hello', () => {
+  linked();
+  kernel.sends({ snapshot: raw('two-workers') });
+  kernel.sends({ snapshot: raw('two-workers') });
   expect([model.snapshot?.workers.length, model.connection]).toEqual([2, 'heard']);
-  await settle();
-  expect(kernel.comms.map(comm => comm.seen)).toEqual([[]]);
-  kernel.subshellStarts();
-  await settle();
-  expect(kernel.comms[0]?.seen).toEqual([{ open: { do: 'hello' } }]);
-  expect(model.connection).toBe('heard'); // until it answers
-  kernel.comms[0]?.answer({ did: 'hello', error: '' });
+  expect(kernel.asked).toEqual([HELLO]);
+  kernel.answers({ did: 'hello', error: '' }, 'another page');
+  expect(model.connection).toBe('heard'); // until it answers this one
+  kernel.answers({ did: 'hello', error: '' });
   expect(model.connection).toBe('open');
 });
 
-test.each([
-  ['knows none', new FakeKernel(false)],
-  ['was told not to use them', Object.assign(new FakeKernel(), { commsOverSubshells: 'disabled' })]
-])('no subshell is waited for where the kernel %s', async (_, kernel) => {
-  linked(kernel);
-  kernel.broadcasts({ snapshot: raw('empty') });
-  await settle();
-  expect(kernel.comms[0]?.seen).toEqual([{ open: { do: 'hello' } }]);
-});
-
-test('requests are sent once the kernel has answered, and what it refuses is told', async () => {
-  const kernel = new FakeKernel();
-  const link = linked(kernel);
+test('requests are sent once the kernel has answered, and what it refuses is told', () => {
+  const link = linked();
   link.request({ do: 'stop' });
-  const knocked = link.knock();
+  link.knock();
   link.request({ do: 'stop' });
-  await settle();
-  kernel.subshellStarts();
-  await knocked;
-  link.request({ do: 'stop' });
-  const comm = kernel.comms[0] ?? expect.fail('no comm was made');
-  expect(comm.seen).toEqual([{ open: { do: 'hello' } }]);
-  comm.answer({ did: 'hello', error: '' });
+  expect(kernel.asked).toEqual([HELLO]);
+  kernel.answers({ did: 'hello', error: '' });
   link.request({ do: 'scale', workers: 0 });
-  expect(comm.seen.at(-1)).toEqual({ do: 'scale', workers: 0 });
-  comm.answer({ did: 'scale', error: 'at least one' });
+  expect(kernel.asked.at(-1)).toEqual({ do: 'scale', workers: 0 });
+  kernel.answers({ did: 'scale', error: 'at least one' });
   expect(model.trouble).toBe('at least one');
-  comm.answer({ did: 'seen', error: '' });
+  kernel.answers({ did: 'stop', error: 'for somebody else' }, 'another page');
+  kernel.answers({ did: 'seen', error: '' });
   expect(model.trouble).toBe('at least one');
-  comm.answer({ did: 'start', error: '' });
+  kernel.answers({ did: 'start', error: '' });
   expect(model.trouble).toBe('');
 });
 
-test('a kernel that does not know wool closes the comm: nothing is known then', async () => {
-  const kernel = new FakeKernel(false);
-  const link = linked(kernel);
-  await link.knock();
-  kernel.comms[0]?.onClose();
+test.each([true, false])('a kernel that gave no answer is asked again when it is heard (%s)', async ends => {
+  linked().knock();
+  await kernel.ends(ends);
   expect(model.connection).toBe('unknown');
-  kernel.broadcasts({ snapshot: raw('empty') });
-  await settle();
-  expect(kernel.comms.length).toBe(2);
+  kernel.sends({ word: 'loaded' });
+  expect(kernel.asked).toEqual([HELLO, HELLO]);
+});
+
+test('a kernel that has unloaded wool is forgotten, and greeted when it loads it again', async () => {
+  await opened();
+  kernel.sends({ word: 'unloaded' });
+  expect([model.snapshot, model.connection, kernel.asked]).toEqual([null, 'unknown', [HELLO]]);
+  kernel.sends({ word: 'loaded' });
+  expect(kernel.asked).toEqual([HELLO, HELLO]);
 });
 
 test.each(['restarting', 'autorestarting', 'dead'] as const)(
-  'a kernel that is %s is forgotten',
+  'a kernel that is %s is forgotten, and the next one asked anew',
   async status => {
-    const kernel = new FakeKernel();
-    const [link, comm] = await opened(kernel);
-    kernel.statusChanged.emit(status);
+    const link = await opened();
+    kernel.turns(status);
     expect([model.snapshot, model.connection]).toEqual([null, status === 'dead' ? 'none' : 'unknown']);
     link.request({ do: 'stop' });
-    kernel.broadcasts({ snapshot: raw('empty') }); // of the next one
-    comm.onClose(); // late
-    expect(model.snapshot).not.toBeNull();
-    expect(comm.seen).toEqual([{ open: { do: 'hello' } }]);
+    link.knock();
+    expect(kernel.asked).toEqual(status === 'dead' ? [HELLO] : [HELLO, HELLO]);
   }
 );
 
-test('a kernel that goes away while its subshell starts leaves nothing behind', async () => {
-  const kernel = new FakeKernel();
-  Object.assign(kernel, { info: Promise.reject(new Error('Canceled')) });
-  const link = linked(kernel);
-  await link.knock();
-  expect(model.connection).toBe('unknown');
-  Object.assign(kernel, { info: Promise.resolve({}) });
-  await Promise.race([link.knock(), settle()]);
-  expect(kernel.comms.length).toBe(2);
-});
-
 test('a link that was disposed, twice, hears and says nothing', async () => {
-  const kernel = new FakeKernel();
-  const [link, comm] = await opened(kernel);
+  const link = await opened();
   link.dispose();
   link.dispose();
-  expect(comm.seen.at(-1)).toBe('closed');
   model.forget('none');
-  kernel.broadcasts({ snapshot: raw('two-workers') });
-  kernel.statusChanged.emit('restarting');
-  await link.knock();
-  expect([link.isDisposed, model.snapshot, model.connection, kernel.comms.length]).toEqual([
+  kernel.sends({ snapshot: raw('two-workers') });
+  kernel.turns('restarting');
+  link.knock();
+  expect([link.isDisposed, model.snapshot, model.connection, kernel.asked]).toEqual([
     true,
     null,
     'none',
-    1
+    [HELLO]
   ]);
 });
 
 test('messages of other kinds are passed over', () => {
-  const kernel = new FakeKernel();
-  linked(kernel);
+  linked();
   const status: Partial<KernelMessage.IStatusMsg> = { content: { execution_state: 'busy' } };
   kernel.iopubMessage.emit({ ...status, header: { msg_type: 'status' } });
   expect(model.snapshot).toBeNull();

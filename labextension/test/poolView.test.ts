@@ -35,7 +35,7 @@ function row(uid: string): HTMLElement {
 function words(node: Element): string {
   return Array.from(node.querySelectorAll('*'))
     .filter(each => each.childElementCount === 0 && each.closest('[hidden]') === null)
-    .map(each => each.textContent)
+    .map(each => each.textContent.replaceAll('\u00a0', ' '))
     .filter(text => text !== '')
     .join(' | ');
 }

@@ -9,7 +9,7 @@ import platform
 import sys
 from functools import partial
 
-from tests.benchmarks import calls, cells, data, discovery, feed, joblib_backends
+from tests.benchmarks import calls, cells, data, discovery, feed, frames, joblib_backends
 from tests.benchmarks.table import Row, as_text
 
 AIMS = {
@@ -34,6 +34,7 @@ AIMS = {
     "CPU in 1 s, 8 idle workers": "< 10 ms more",
     "SIGKILL to dead, on iopub": "< 500 ms",
     "x = 1, looked at": "ratio about 1",
+    "64 workers drawn, all figures new": "< 16 ms, a frame",
 }
 
 
@@ -68,6 +69,7 @@ def main() -> int:
         feed.seeing,
         partial(feed.trivial_cell, 40 if quick else 200),
         feed.being_looked_at,
+        frames.sixty_four_workers,
     ]
     groups = {
         "cells": of_cells,
@@ -81,6 +83,8 @@ def main() -> int:
     runs = 1 if quick else 5
     rows = [row for benchmark in benchmarks for row in _rows(benchmark, runs)]
     print(as_text(rows))
+    if asked.only in (None, "feed") and not frames.is_possible():
+        print(f"\n{frames.MISSING}")
     if asked.only in (None, "joblib"):
         print(
             "\nIn the rows that are cold and warm, and those of 256 MB in and out, plain is joblib's default backend, loky."

@@ -5,6 +5,7 @@ to the last, and what uses asyncio there would fail.
 """
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,7 +23,8 @@ APPS = ("jupyterlab", "notebook")
 def pytest_collection_modifyitems(items):
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
-        item.add_marker(pytest.mark.timeout(600))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
         if len(ours) < len(items):
             item.add_marker(pytest.mark.skip(reason="needs a pytest process of its own: `make test-browser`"))
 
@@ -50,13 +52,13 @@ def browser():
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory):
-    """`servers(app)`: started when it is first asked for."""
+    """`servers(app)`: started when it is first asked for; `python`: in the environment of that interpreter."""
     running = {}
 
-    def server(app, theme="JupyterLab Light"):
-        if (app, theme) not in running:
-            running[app, theme] = JupyterServer(tmp_path_factory.mktemp(app), app, theme=theme)
-        return running[app, theme]
+    def server(app, theme="JupyterLab Light", python=sys.executable):
+        if (app, theme, python) not in running:
+            running[app, theme, python] = JupyterServer(tmp_path_factory.mktemp(app), app, theme=theme, python=python)
+        return running[app, theme, python]
 
     yield server
     for each in running.values():
@@ -68,8 +70,8 @@ def open_page(browser, servers):
     """`open_page(app)`: a page on a new profile. Errors in its console fail the test in the end."""
     pages = []
 
-    def page(app="jupyterlab", *, theme="JupyterLab Light", width=1280):
-        server = servers(app, theme)
+    def page(app="jupyterlab", *, theme="JupyterLab Light", width=1280, python=sys.executable):
+        server = servers(app, theme, python)
         context = browser.new_context(viewport={"width": width, "height": 900})
         pages.append(NotebookPage(server, context.new_page()))
         return pages[-1]

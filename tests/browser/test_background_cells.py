@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.support.browser import Gate
+from tests.support.waiting import wait_until
 
 expect = pytest.importorskip("playwright.sync_api", reason="run `make test-browser`").expect
 
@@ -94,7 +95,27 @@ def test_what_was_shown_while_the_page_was_loaded_anew_can_be_shown_again(page, 
     expect(page.cell(3)).to_be_visible()
     gates[0].open()
     page.run(2)
+    expect(outputs(page, 1)).to_contain_text(re.compile(r"job 1 is done after"))
     assert re.match(r"early\nwent on\nlate\nwool: job 1 is done", page.run(3))
+
+
+def test_a_job_that_ended_while_no_page_was_open_is_seen_to_have_ended_on_the_next_one(page, gates, tmp_path):
+    ended = tmp_path / "ended"
+    says_so = (
+        f"import threading\njob = _\nthreading.Thread(target=lambda: open({str(ended)!r}, job.result() or 'w')).start()"
+    )
+    page.open([LOAD, f"%%wool --bg\n{gates[0].cell}", says_so])
+    for index in range(3):
+        page.run(index)
+    expect(outputs(page, 1)).to_contain_text("job 1 runs since", timeout=LONG_MS)
+    page.save()
+    address = page.page.url
+    page.page.goto("about:blank")
+    gates[0].open()
+    wait_until(ended.exists)
+    page.page.goto(address)
+    page.wait_loaded()
+    expect(outputs(page, 1)).to_contain_text("job 1 is done after", timeout=LONG_MS)
 
 
 def test_the_badge_of_a_job_s_cell_tells_its_end(page, gates):

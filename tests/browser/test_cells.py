@@ -50,9 +50,26 @@ def test_a_badge_stands_between_code_and_output_and_does_not_cover_them(page):
     page.open([LOAD, "%%wool\nprint('seen')"])
     page.run(0)
     page.run(1)
-    expect(page.badge(1)).to_contain_text("ok")
+    stands_between_code_and_output(page, 1)
+
+
+def test_the_badge_of_a_cell_that_comes_on_screen_later_stands_there_too(page):
+    """JupyterLab makes the parts of a cell when they are first seen."""
+    page.open([LOAD, *["\n" * 30] * 20, "%%wool\nprint('seen')"])
+    page.run(0)
+    page.run(21)
+    page.save()
+    page.reload()
+    expect(page.panel().rows("idle").first).to_be_visible()  # the badges are there
+    page.select(21)
+    page.cell(21).scroll_into_view_if_needed()
+    stands_between_code_and_output(page, 21)
+
+
+def stands_between_code_and_output(page, index):
+    expect(page.badge(index)).to_contain_text("ok")
     code, badge, output = (
-        page.cell(1).locator(part).bounding_box()
+        page.cell(index).locator(part).bounding_box()
         for part in (".jp-InputArea", ".jp-WoolBadge", ".jp-OutputArea-output")
     )
     assert code["y"] + code["height"] <= badge["y"] + 1

@@ -1,5 +1,6 @@
 """What every balancer keeps to. Add yours to `BALANCERS`, and to `TAKE_FREE_ONLY` if it never names a busy worker."""
 
+import ast
 import asyncio
 from uuid import UUID
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.loops import run
+from tests.support.readme import EXAMPLES
 from wool_jupyter.balance.context import LoadBalancerContext
 from wool_jupyter.balance.protocol import LoadBalancerLike, Task
 from wool_jupyter.balance.round_robin import RoundRobinLoadBalancer
@@ -15,8 +17,13 @@ from wool_jupyter.balance.sticky import Sticky
 from wool_jupyter.errors import NotReached
 from wool_jupyter.records import WorkerMetadata
 
+# The one that people will copy.
+_readme = ast.parse(EXAMPLES["balancing.py"])
+_readme.body = [part for part in _readme.body if isinstance(part, ast.ImportFrom | ast.ClassDef)]
+exec(compile(_readme, "README.md", "exec"))
+
 TAKE_FREE_ONLY = [Sticky]
-BALANCERS = [*TAKE_FREE_ONLY, RoundRobinLoadBalancer]
+BALANCERS = [*TAKE_FREE_ONLY, RoundRobinLoadBalancer, LeastBusy]  # noqa: F821
 MOST_STEPS = 100
 TASK = Task("routine")
 

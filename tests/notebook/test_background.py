@@ -226,6 +226,44 @@ def test_a_flood_of_lines_arrives_whole_in_few_messages(kernel):
     assert kernel.ok(f"%wool output {job.number}").stdout.startswith(text)
 
 
+def test_a_flood_of_text_is_cut_as_that_of_a_cell(kernel):
+    job = submit(kernel, "print('x' * 10_000_000 + 'END')")
+    job.wait()
+    shown = job.cell.late(lambda shown: "END" in shown.stdout)
+    assert len(shown.stdout) < 3_000_000
+    cell = re.search(r"MB of text left out here \(`%wool output (In\[\d+\])` has it", shown.stderr)[1]
+    assert cell == re.search(r"In\[\d+\]", kernel.ok("%wool jobs").stdout.splitlines()[-1])[0]
+    kernel.ok(f"left = %wool output {cell}")
+    assert value(kernel, "len(str(left))") == 10_000_004 - len(shown.stdout)
+    again = kernel.ok(f"%wool output {job.number}")
+    assert again.stdout.startswith(shown.stdout)
+    assert "left out here" in again.stderr
+
+
+def test_the_number_of_a_job_is_not_that_of_a_cell(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    fresh_kernel.ok("%config Wool.output_budget_bytes = 1000")
+    result = fresh_kernel.wool("for i in range(1000): print(i)")
+    jobs = [submit(fresh_kernel, f"print('of job {n}')") for n in range(1, result.execution_count + 1)]
+    jobs[-1].wait()
+    assert fresh_kernel.ok(f"%wool output {result.execution_count}").stdout.startswith(f"of job {jobs[-1].number}\n")
+    assert jobs[-1].number == result.execution_count
+    left = re.search(r"`(%wool output .*?)`", result.stderr)[1]
+    assert "of job" not in fresh_kernel.ok(left).stdout
+    assert fresh_kernel.ok("%wool output -n 1").stdout.strip().isdecimal()  # and not of job 1
+
+
+def test_displays_without_an_end_are_cut_and_the_last_one_is_shown(kernel):
+    job = submit(kernel, "for i in range(3000): display(i)")
+    job.wait()
+    shown = job.cell.late(lambda shown: any(output.text == "2999" for output in shown.outputs))
+    texts = [output.text for output in shown.outputs if output.kind == "display"]
+    assert 2000 < len(texts) < 2900
+    assert "displays left out here" in shown.stderr
+    again = kernel.ok(f"%wool output {re.search(r'In.[0-9]+.', shown.stderr)[0]}")
+    assert {*map(str, range(3000))} <= {*texts, *(output.text for output in again.outputs)}
+
+
 def test_a_figure_is_a_picture_under_its_cell(kernel):
     kernel.ok("%matplotlib inline")
     job = submit(kernel, "import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
@@ -309,6 +347,8 @@ def test_a_cell_that_reads_a_pending_name_waits_for_it(kernel, gate, before, cel
         "other.answer = 1",
         "f(answer=1)",
         "%wool jobs",
+        "def use(): return answer",
+        "%%wool\nclass Use:\n    def get(self): return answer",
     ],
 )
 def test_a_cell_that_does_not_read_it_runs_at_once(kernel, gate, cell):
@@ -319,6 +359,16 @@ def test_a_cell_that_does_not_read_it_runs_at_once(kernel, gate, cell):
     gate.open()
     job.wait()
     assert value(kernel, "answer") == 1
+
+
+def test_a_function_is_defined_at_once_and_its_call_waits(kernel, gate):
+    submit(kernel, f"{gate.wait}answer = 'right'")
+    for magic in ("", "%%wool\n"):
+        assert "waits for job" not in kernel.ok(f"{magic}def use(): return answer").stderr
+    running = kernel.begin("%%wool\nprint(use())")
+    running.wait_for("waits for job")
+    gate.open()
+    assert running.result().stdout == "right\n"
 
 
 def test_a_module_that_is_there_already_is_not_waited_for(kernel, gate):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.kernel import Kernel
 from tests.support.pool_process import PoolProcess
-from tests.support.pools import lives, pool_processes
+from tests.support.pools import lives, pool_processes, pool_workers
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.root import kernel_namespace
 from wool_jupyter.settings import LIVENESS_INTERVAL_S
@@ -43,7 +43,7 @@ def borrower(kernel, **environment):
 
 
 def workers(kernel):
-    return {process.pid for process in pool_processes(kernel.pid)[1:]}
+    return {process.pid for process in pool_workers(kernel.pid)}
 
 
 def answers_until_gone(borrower):

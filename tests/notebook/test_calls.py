@@ -399,39 +399,6 @@ def test_calls_from_threads_of_a_cell(calls):
     assert sorted(shown.stdout.splitlines()) == [f"thread {n}" for n in range(6)]
 
 
-# On a worker.
-
-
-def test_a_cell_on_a_worker_may_await_calls_and_gets_their_text(calls):
-    calls.ok("def lent(x): print('lent', x); return x * 2, os.getpid()")
-    shown = calls.wool("""
-        import asyncio, os
-        value, pid = await pool.submit(lent, 4)
-        others = await asyncio.gather(*(pool.submit(lent, n) for n in range(3)))
-        ordered = [value async for value, _ in pool.map(lent, range(3))]
-        same = pid == os.getpid()
-    """)
-    assert calls.value("(value, same, [v for v, _ in others], ordered)") == (8, False, [0, 2, 4], [0, 2, 4])
-    assert sorted(shown.stdout.split()) == sorted(["lent"] * 7 + list("4012012"))
-    calls.wool("failed = None\ntry: await pool.submit(lent, None)\nexcept TypeError as e: failed = str(e)")
-    assert "NoneType" in calls.value("failed")
-
-
-@pytest.mark.parametrize("use", ["pool.submit(abs, 1).result()", "list(pool.map(abs, [1]))", "pool.executor()"])
-def test_blocking_for_the_own_pool_is_refused_at_once_in_words(calls, use):
-    calls.ok(
-        f"import wool_jupyter\ndef blocks():\n    return {use}\ndef finds():\n    pool = wool_jupyter.pool()\n    return {use}"
-    )
-    for error in (calls.wool_error(use), *(calls.run(f"pool.submit({f}).result()").error for f in ("blocks", "finds"))):
-        assert error.ename == "BlockedOnOwnPool"
-        assert "must not block for another of its calls: `await pool.submit(...)`" in error.evalue
-
-
-def test_a_call_that_is_not_awaited_on_a_worker_is_not_lost_silently(calls):
-    shown = calls.wool("pool.submit(abs, -1)\nNone")
-    assert "was never awaited, and has not run" in shown.stderr
-
-
 def test_bad_arguments_are_named(calls):
     for code, words in {
         "pool.map(abs, 3)": "argument 2 of map is no iterable: 3",
@@ -443,13 +410,6 @@ def test_bad_arguments_are_named(calls):
         error = calls.run(code).error
         assert error.evalue == words
         assert "_own" not in error.traceback
-
-
-def test_a_pool_without_another_worker_says_so(fresh_kernel):
-    fresh_kernel.ok(f"%wool start -n 1\n{POOL}")
-    error = fresh_kernel.wool_error("await pool.submit(abs, -1)")
-    assert error.ename == "NoWorkersAvailable"
-    assert "the only one of its pool" in error.evalue
 
 
 def test_the_package_itself_travels_by_name(calls):

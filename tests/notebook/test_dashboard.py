@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbconvert import HTMLExporter
 
-from tests.support.kernel import Kernel
+from tests.support.kernel import TIMEOUT_S, Kernel
 from tests.support.panel import Panel
 from wool_jupyter.notebook import snapshot
 
@@ -19,17 +19,31 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 class Widget(Panel):
-    """One view of a dashboard that a cell shows."""
+    """One view of a dashboard that a cell shows. What it asks goes by its comm, on a subshell unless it is to do without."""
 
-    def __init__(self, kernel, code="%wool dashboard", **options):
-        super().__init__(kernel, **options)
+    def __init__(self, kernel, code="%wool dashboard", *, subshell=True):
+        super().__init__(kernel)
+        self.subshell = self._new_subshell() if subshell else None
         shown = kernel.ok(code).data
         self.bundle = shown
         self.kernel.strays += [m for _, m in kernel.messages()]
         self.comm = shown[WIDGET]["model_id"]
 
+    def _new_subshell(self):
+        client = self.kernel.client
+        asked = client.session.msg("create_subshell_request")
+        client.control_channel.send(asked)
+        while True:
+            reply = client.control_channel.get_msg(timeout=TIMEOUT_S)
+            if reply["parent_header"].get("msg_id") == asked["header"]["msg_id"]:
+                return reply["content"]["subshell_id"]
+
     def say(self, **request):
-        self._send("comm_msg", {"comm_id": self.comm, "data": {"method": "custom", "content": request}})
+        content = {"comm_id": self.comm, "data": {"method": "custom", "content": request}}
+        message = self.kernel.client.session.msg("comm_msg", content)
+        if self.subshell is not None:
+            message["header"]["subshell_id"] = self.subshell
+        self.kernel.client.shell_channel.send(message)
 
     def _take(self, message):
         content = message["content"]

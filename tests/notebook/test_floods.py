@@ -30,7 +30,8 @@ def test_a_line_without_an_end_is_cut_with_a_line_that_says_how_to_see_it(kernel
     assert grown < 40e6
 
     number = result.execution_count
-    shown = kernel.ok(f"%wool output {number}")
+    assert f"`%wool output In[{number}]` has it" in result.stderr
+    shown = kernel.ok(f"%wool output In[{number}]")
     assert 2_000_000 < len(shown.stdout) < 3_000_000
     assert "this is the beginning" in shown.stderr
     kernel.ok(f"text = %wool output {number}")
@@ -55,6 +56,13 @@ def test_a_child_that_floods_does_not_hold_up_the_cell(kernel):
     assert result.stdout.endswith("after\n")
     assert "left out here" in result.stderr
     assert grown < 40e6
+
+
+def test_a_command_that_floods_takes_no_longer_than_its_output(kernel):
+    """IPython's own reader needs more than ten minutes for it."""
+    result = kernel.wool("!yes | head -c 100000000\nprint('after', _exit_code)", timeout=100)
+    assert result.stdout.endswith("after 0\n")
+    assert "left out here" in result.stderr
 
 
 def test_bytes_that_are_no_text_are_shown_as_such(kernel):
@@ -133,3 +141,81 @@ def test_a_file_system_without_room_is_said_in_words(kernel):
     )
     assert error.ename == "OSError"
     assert "output waits in" in error.evalue
+
+
+# Of calls.
+
+CALLS = """
+import os, sys, wool_jupyter
+pool = wool_jupyter.pool()
+def floods(x):
+    print("x" * 100_000_000)
+    print("END", x)
+def prints(x):
+    sys.stdout.write(f"line {x} {'.' * 1000}\\n")  # at once, for the text of two workers may meet in a line
+"""
+
+
+@pytest.mark.parametrize("submits", ["pool.submit(floods, 5).result()", "list(pool.map(floods, [4, 5]))"])
+def test_a_call_that_floods_is_cut_with_a_line_that_says_how_to_see_it(kernel, submits):
+    kernel.ok(CALLS)
+    before = psutil.Process(kernel.pid).memory_info().rss
+    result = kernel.ok(f"{submits}\nprint('after')", timeout=100)
+    assert len(result.stdout) < 3_000_000
+    assert "END 5\n" in result.stdout
+    assert result.stdout.endswith("after\n")
+    assert result.stderr.count("too much for a notebook") == 1
+    assert "MB of text left out here" in result.stderr
+    assert psutil.Process(kernel.pid).memory_info().rss - before < 60e6
+    kernel.ok(f"text = %wool output {result.execution_count}")
+    whole = 100_000_007 if "submit" in submits else 200_000_014
+    assert kernel.value("len(str(text))") == whole + len("after\n") - len(result.stdout)
+
+
+def test_the_last_lines_of_the_last_flood_stand_under_the_cell_when_it_ends(kernel):
+    """By then a run without a front end listens no longer."""
+    kernel.ok(CALLS)
+    result = kernel.ok("for n in range(12): pool.submit(prints, '.' * 5_000_000 + f'END {n}').result()", timeout=100)
+    assert result.stderr.count("left out here") < 12
+    assert "END 11 " in result.stdout
+
+
+def test_many_calls_that_print_share_the_budget_of_their_cell(kernel):
+    kernel.ok(CALLS)
+    result = kernel.ok("list(pool.map(prints, range(10_000)))\nprint('after')", timeout=100)
+    assert len(result.stdout) < 3_000_000
+    assert "after\n" in result.stdout
+    assert result.stderr.count("left out here") < 20
+    kernel.ok("text = %wool output")
+    kept = kernel.value("[int(word) for word in str(text).split() if word.isdigit()]")
+    assert sorted([*kept, *(int(word) for word in result.stdout.split() if word.isdigit())]) == list(range(10_000))
+
+
+def test_calls_that_display_without_an_end_are_cut_and_kept(kernel):
+    kernel.ok(CALLS)
+    result = kernel.ok("pool.submit(lambda: [display(n) for n in range(4000)]).result()\nprint('after')", timeout=100)
+    shown = [output.text for output in result.outputs if output.kind == "display"]
+    assert 2000 <= len(shown) < 4000
+    assert shown[-1] == "3999"
+    assert "displays left out here" in result.stderr
+    again = kernel.ok("%wool output")
+    assert {*shown, *(output.text for output in again.outputs if output.kind == "display")} == {*map(str, range(4000))}
+
+
+def test_tasks_of_joblib_are_cut_too_and_the_budget_is_an_option(kernel):
+    kernel.ok(f"{CALLS}\nimport joblib\n%config Wool.output_budget_bytes = 10_000")
+    result = kernel.ok(
+        "with joblib.parallel_config(backend='wool'): joblib.Parallel()(joblib.delayed(prints)(n) for n in range(200))"
+    )
+    assert "left out here" in result.stderr
+    assert len(result.stdout) < 30_000
+    kernel.ok("%config Wool.output_budget_bytes = None")
+    assert len(kernel.ok("list(pool.map(prints, range(4_000)))").stdout) > 4_000_000
+
+
+def test_what_a_call_that_is_interrupted_has_flooded_ends_with_its_last_lines(kernel):
+    kernel.ok(CALLS)
+    running = kernel.begin("def again():\n    while True: print('again')\npool.submit(again).result()")
+    running.wait_for("again\n")
+    kernel.interrupt()
+    assert running.result().error.ename == "KeyboardInterrupt"

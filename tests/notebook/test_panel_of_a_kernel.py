@@ -10,9 +10,11 @@ import pytest
 
 from tests.support.kernel import Kernel
 from tests.support.panel import Panel
-from tests.support.pools import pool_processes
+from tests.support.pools import pool_processes, pool_workers
+from tests.support.waiting import wait_until
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.root import kernel_namespace
+from wool_jupyter.notebook.lab_link import REQUEST
 from wool_jupyter.records import WorkerMetadata
 
 WAITS = "%%wool\nimport threading\nprint('begun', flush=True)\nthreading.Event().wait()"
@@ -47,10 +49,9 @@ def busy(panel, kernel):
 def test_a_kernel_is_announced_when_it_loads_the_extension_and_silent_until_a_panel_says_hello(fresh_kernel):
     panel = Panel(fresh_kernel)
     panel.take_in()
-    assert [snapshot.pool.state for snapshot in panel.snapshots] == ["none"]
     fresh_kernel.wool("x = 1")
     panel.take_in()
-    assert len(panel.snapshots) == 1
+    assert (panel.words, panel.snapshots) == (["loaded"], [])
     panel.hello()
     assert panel.latest.pool.state == "running"
 
@@ -60,15 +61,35 @@ def test_loading_and_hello_without_a_pool_import_nothing_of_its_side(fresh_kerne
     assert fresh_kernel.value("'grpc' in __import__('sys').modules") is False
 
 
+def test_loading_imports_nothing_that_takes_long():
+    kernel = Kernel()
+    try:
+        kernel.ok("%load_ext wool_jupyter")
+        for module in ("msgspec", "cloudpickle", "wool_jupyter.host", "wool_jupyter.notebook.feed"):
+            assert kernel.value(f"{module!r} in __import__('sys').modules") is False, module
+    finally:
+        kernel.shutdown()
+
+
 def test_a_pool_is_seen_to_start_and_to_stop(panel, fresh_kernel):
     fresh_kernel.begin("%wool start -n 2")
     started = panel.shows(all_idle(2))
     assert started.pool.size == started.pool.most == 2
     assert started.pool.namespace.startswith("k")
-    assert {worker.pid for worker in started.workers} == {each.pid for each in pool_processes(fresh_kernel.pid)[1:]}
+    assert {worker.pid for worker in started.workers} == {each.pid for each in pool_workers(fresh_kernel.pid)}
     assert panel.ask("stop") == ""
     assert panel.shows(lambda snapshot: not snapshot.workers).pool.state == "none"
-    assert pool_processes(fresh_kernel.pid)[1:] == []
+    wait_until(lambda: pool_processes(fresh_kernel.pid)[1:] == [])  # the template, too
+
+
+def test_a_panel_is_answered_while_another_thread_imports_the_pool_s_side(fresh_kernel):
+    panel = Panel(fresh_kernel)
+    fresh_kernel.begin("%wool start -n 1")
+    number = 0
+    while not any(taken.pool.state == "running" for taken in panel.snapshots):
+        panel.say(do="hello", id=number)
+        assert panel.answer(number)["error"] == ""
+        number += 1
 
 
 def test_a_running_cell_is_seen_on_its_worker_and_afterwards_what_came_of_it(panel, fresh_kernel):
@@ -160,7 +181,7 @@ def test_buttons_work_while_a_cell_runs(panel, fresh_kernel):
     assert error.ename == "WorkerDied"
     assert "as was asked" in error.evalue
     panel.shows(lambda snapshot: states(snapshot).count("idle") == 1)
-    assert panel.answered_to == {"comm_open"}  # and not to a cell, whose output they would be
+    assert panel.answered_to == {REQUEST}  # and not to a cell, whose output they would be
 
 
 def test_an_interrupt_counts_as_one_of_the_notebook(panel, fresh_kernel):
@@ -207,7 +228,7 @@ def test_a_worker_that_drains_stays_if_its_cell_leaves_a_value_there(panel, fres
 
 
 def test_buttons_work_during_a_plain_cell(panel, fresh_kernel):
-    """Python code of the main thread lets the subshell have its turn."""
+    """Python code of the main thread lets the control channel's thread have its turn."""
     fresh_kernel.ok("%wool start -n 1")
     cell = fresh_kernel.begin("import threading\nprint('begun')\nthreading.Event().wait()")
     cell.wait_for("begun")
@@ -247,24 +268,26 @@ def test_the_use_of_cpu_and_memory_is_measured_only_while_somebody_looks(panel, 
     panel.shows(lambda snapshot: bool(snapshot.workers) and snapshot.workers[0].rss is not None)
 
 
-def test_a_page_loaded_anew_while_the_kernel_is_busy_sees_the_pool(panel, fresh_kernel):
-    """It can say nothing, as the kernel answers only when the cell has ended: what is broadcast is enough."""
-    _, worker = busy(panel, fresh_kernel)
-    again = Panel(fresh_kernel, subshell=False)
+def test_a_page_loaded_anew_while_the_kernel_is_busy_sees_the_pool_and_is_heard(panel, fresh_kernel):
+    cell, worker = busy(panel, fresh_kernel)
+    again = Panel(fresh_kernel)
     again.until(lambda: again.snapshots)
     assert by_state(again.snapshots[0], "busy").uid == worker.uid
+    assert again.ask("interrupt", worker=worker.uid) == ""
+    assert cell.result().error.ename == "KeyboardInterrupt"
 
 
-def test_unloading_takes_the_target_and_the_feed_away(panel, fresh_kernel):
+def test_unloading_takes_the_requests_and_the_feed_away(panel, fresh_kernel):
     fresh_kernel.ok("%wool start -n 1")
     panel.shows(all_idle(1))
     fresh_kernel.client.execute("%unload_ext wool_jupyter")  # what it publishes is of that cell
-    panel.until(lambda: panel.is_closed)
+    panel.until(lambda: panel.words == ["loaded", "unloaded"])
     seen = len(panel.snapshots)
     fresh_kernel.ok("%load_ext wool_jupyter\n%unload_ext wool_jupyter\nimport threading\nthreading.Event().wait(6)")
     panel.take_in()
-    assert len(panel.snapshots) == seen + 1  # of the load; no heartbeat
-    assert fresh_kernel.value("'wool-jupyter' in get_ipython().kernel.comm_manager.targets") is False
+    assert panel.words == ["loaded", "unloaded"] * 2
+    assert len(panel.snapshots) == seen  # no heartbeat
+    assert fresh_kernel.value(f"{REQUEST!r} in get_ipython().kernel.control_handlers") is False
     fresh_kernel.ok("%load_ext wool_jupyter")
     again = Panel(fresh_kernel)
     again.hello()

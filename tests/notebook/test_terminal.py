@@ -203,7 +203,7 @@ def test_worker_that_dies_is_an_error_and_the_next_cell_works(pool_terminal):
 def test_end_of_ipython_leaves_no_process_and_no_directory(pool_terminal, way):
     process = pool_terminal.process
     namespace = root.kernel_namespace(f"pid {process.pid}")
-    wait_until(lambda: len(pools.pool_processes(process.pid)) == 3)
+    wait_until(lambda: len(pools.pool_workers(process.pid)) == 2)
     processes = pools.pool_processes(process.pid)
     assert pools.pool_directories(namespace)
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.pools import pool_processes
+from tests.support.pools import pool_workers
 from tests.support.waiting import wait_until
 from wool_jupyter.notebook.commands import Commands
 
@@ -37,7 +37,7 @@ def test_scale_makes_the_pool_larger_and_smaller(fresh_kernel):
     assert said(fresh_kernel, "%wool scale 3") == "wool: the pool has 3 already\n"
     assert said(fresh_kernel, "%wool scale 1") == "wool: the pool shrinks to 1 worker process\n"
     until_idle(fresh_kernel, 1)
-    wait_until(lambda: len(pool_processes(fresh_kernel.pid)) == 2)
+    wait_until(lambda: len(pool_workers(fresh_kernel.pid)) == 1)
     assert fresh_kernel.wool("print(1)").stdout == "1\n"
     assert option(fresh_kernel) == 1
 

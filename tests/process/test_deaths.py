@@ -60,7 +60,7 @@ class Deaths:
 async def deaths():
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
-        pool = await KernelPool.start(home, PoolSettings(workers=1), environment=os.environ, version="x")
+        pool = await KernelPool.start(home, PoolSettings(workers=1), environment=os.environ)
         try:
             yield Deaths(pool, home.directory)
         finally:

@@ -62,7 +62,7 @@ def pool_directories(kernel: Kernel):
 def pool_of(kernel: Kernel, body: str | None = None):
     """Its processes and directories, which are there: idle after one cell, or with a cell that runs `body`."""
     assert value_of(kernel, "%%wool\nmade = 1\nmade + 1") == "2"
-    wait_until(lambda: len(pool_processes(kernel)) == 3)  # the nursery, the first worker, the spare
+    wait_until(lambda: len(pools.pool_workers(kernel.manager.provisioner.pid)) == 2)  # the first and the spare
     if body is not None:
         kernel.begin(f"%%wool\n{body}").wait_for("begun")
     processes, directories = pool_processes(kernel), pool_directories(kernel)

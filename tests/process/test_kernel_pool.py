@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 import signal
+import sys
 import tempfile
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -16,15 +17,16 @@ import pytest
 from tests.support import loops
 from tests.support.channels import in_the_pool
 from tests.support.loops import settle, until
-from tests.support.pools import lives, names_in, pool_processes
+from tests.support.pools import lives, names_in, pool_processes, pool_workers
 from tests.support.requests import cell_request
 from wool_jupyter import host
 from wool_jupyter.discovery.local import LocalDiscovery
-from wool_jupyter.discovery.root import kernel_namespace
+from wool_jupyter.discovery.root import OVERRIDE, kernel_namespace
 from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WoolError, WorkerDied
 from wool_jupyter.pool import events
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
+from wool_jupyter.pool.worker_pool import WorkerPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
@@ -178,14 +180,14 @@ async def obituary(call):
 
 
 @asynccontextmanager
-async def pool_of(workers=None, *, environment=os.environ, tell=events.to_nobody, **settings):
+async def pool_of(workers=None, *, environment=os.environ, tell=events.to_nobody, pinned=lambda _: False, **settings):
     """Whatever a test does to it, it leaves no process and no file."""
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
         stage = Stage(f"{top}/stage")
         server = await asyncio.start_unix_server(stage.serve, stage.address)
         pool = await KernelPool.start(
-            home, PoolSettings(workers=workers, **settings), environment=environment, version="x", tell=tell
+            home, PoolSettings(workers=workers, **settings), environment=environment, tell=tell, pinned=pinned
         )
         processes = pool_processes(os.getpid())
         try:
@@ -538,7 +540,7 @@ def test_a_fixed_number_stays_when_the_next_call_comes_with_the_death():
 
 async def break_the_channel():
     (channel,) = in_the_pool()
-    channel._stream.cancel()
+    channel._link.cut()
     await until(lambda: channel.broken)
 
 
@@ -569,6 +571,35 @@ def test_a_worker_that_somebody_else_drops_is_announced_again():
             await bench.fits(1)
 
     run(main())
+
+
+def test_workers_that_others_announce_in_the_namespace_get_no_call(monkeypatch):
+    """Their main threads are not the pool's to give."""
+
+    async def main():
+        async with pool_of(2) as bench:
+            top = bench.directory.parents[1]
+            monkeypatch.setenv(OVERRIDE, str(top.parent))
+            borrowed = LocalDiscovery.borrow(bench.directory.parent.name, root=top)
+            await until(lambda: len(bench.pool.crew.snapshot()) == 2)
+            own = {worker.pid for worker in bench.pool.crew.snapshot()}
+            async with WorkerPool(spawn=2, discovery=borrowed) as others:
+                await others.proxy.start()
+                await until(lambda: len(others.proxy.workers.workers) == 4)  # it asks whoever is there
+                for uid in own_uids(bench):
+                    bench.pool._proxy.evict(uid)
+                    bench.pool._proxy.readmit(uid)  # behind the others
+                held = await bench.inside_all(2)
+                assert {call.worker.pid for _, call in held} == own
+                for each in held:
+                    await bench.end([each])
+                await bench.fits(2)
+
+    run(main())
+
+
+def own_uids(bench):
+    return [worker.uid for worker in bench.pool.crew.snapshot()]
 
 
 def test_a_worker_that_has_ended_leaves_no_file():
@@ -758,6 +789,27 @@ def test_an_interrupt_ends_the_body_and_not_the_worker():
     run(main())
 
 
+def test_an_interrupt_that_is_on_its_way_when_its_call_ends_does_not_reach_the_next():
+    async def main():
+        async with pool_of(1) as bench:
+            name, first = await bench.inside()
+            nursery = pool_processes(os.getpid())[0]
+            nursery.suspend()  # the signal takes its time
+            interrupting = asyncio.create_task(first.interrupt())
+            await settle()
+            following, asking = bench.begin()
+            bench.stage.order(name)
+            assert await finish(first)
+            await until(lambda: following in bench.stage.inside)
+            await interrupting
+            await settle()
+            [outcome] = await bench.end([(following, await asking)])
+            assert outcome.error == ""
+            nursery.resume()
+
+    run(main())
+
+
 # Waiting for a turn.
 
 
@@ -890,8 +942,7 @@ def test_stop_during_a_call_ends_it_and_those_that_wait():
             held = await bench.inside_all(2)
             waiting = [bench.begin()[1] for _ in range(2)]
             await settle()
-            processes = pool_processes(os.getpid())
-            workers = [process for process in processes if process.pid != bench.pool.crew.nursery_pid]
+            workers = pool_workers(os.getpid())
             assert len(workers) == 2
             ends = [asyncio.create_task(obituary(call)) for _, call in held]
             await bench.pool.stop()
@@ -948,6 +999,15 @@ def spoiled(tmp_path):
     return {**os.environ, "PYTHONPATH": str(tmp_path)}, spoil
 
 
+async def without_forks(bench):
+    """A fork has imported everything before anything was spoiled."""
+    crew = bench.pool.crew
+    await until(lambda: crew.template_pid or sys.platform != "linux")
+    if crew.template_pid:
+        kill(crew.template_pid)
+        await until(lambda: crew.template_pid is None)
+
+
 def test_a_pool_whose_workers_cannot_start_fails_and_leaves_nothing(spoiled):
     environment, spoil = spoiled
     spoil()
@@ -957,7 +1017,7 @@ def test_a_pool_whose_workers_cannot_start_fails_and_leaves_nothing(spoiled):
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
             with pytest.raises(StartFailed, match=told):
-                await KernelPool.start(home, PoolSettings(workers=2), environment=environment, version="x")
+                await KernelPool.start(home, PoolSettings(workers=2), environment=environment)
             await home.leave()
             assert names_in(top) == []
             assert pool_processes(os.getpid()) == []
@@ -969,7 +1029,7 @@ def test_a_start_that_is_cancelled_leaves_nothing():
     async def main():
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
-            starting = asyncio.create_task(KernelPool.start(home, PoolSettings(), environment=os.environ, version="x"))
+            starting = asyncio.create_task(KernelPool.start(home, PoolSettings(), environment=os.environ))
             await until(lambda: len(pool_processes(os.getpid())) > 1)
             starting.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -989,6 +1049,7 @@ def test_a_call_fails_when_the_last_worker_cannot_be_replaced_and_the_pool_recov
             held = await bench.inside()
             waiting = [bench.begin()[1] for _ in range(2)]
             await settle()
+            await without_forks(bench)
             spoil()
             await bench.end([held], "os._exit(3)")
             for asking in waiting:
@@ -1011,6 +1072,7 @@ def test_a_worker_that_cannot_be_replaced_leaves_the_work_to_the_others(spoiled)
         async with pool_of(2, environment=environment) as bench:
             first, other = await bench.inside_all(2)
             _, asking = waits = bench.begin()
+            await without_forks(bench)
             spoil()
             await bench.end([first], "os._exit(3)")
             await until(lambda: bench.pool.crew.size == 1)
@@ -1026,7 +1088,7 @@ def test_a_worker_that_takes_too_long_to_start_fails_it():
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
             settings = PoolSettings(workers=1, start_timeout_s=0.01)
             with pytest.raises(StartFailed, match=r"not ready after 0\.01 s"):
-                await KernelPool.start(home, settings, environment=os.environ, version="x")
+                await KernelPool.start(home, settings, environment=os.environ)
             await home.leave()
             assert names_in(top) == []
             assert pool_processes(os.getpid()) == []

@@ -58,7 +58,7 @@ def test_a_proxy_follows_a_worker_to_another_process_and_hears_of_its_end(root, 
                 with pytest.raises(NoWorkersAvailable):
                     await pid_that_serves(proxy, tmp_path)
                 owner.kill()
-                await until(lambda: proxy._failure)
+                await until(lambda: proxy.failure)
                 with pytest.raises(DiscoveryNamespaceNotFound, match="'n'"):
                     await pid_that_serves(proxy, tmp_path)
             publisher.close()

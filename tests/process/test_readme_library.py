@@ -3,13 +3,10 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-SECTION = re.search(r"^## As a library\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
-EXAMPLES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", SECTION[1], re.MULTILINE | re.DOTALL))
+from tests.support.readme import EXAMPLES, LIBRARY
 
 
 @pytest.fixture
@@ -31,13 +28,19 @@ def script(folder, name, **options):
 
 
 def test_every_example_of_the_section_is_run_here():
-    assert len(re.findall(r"^```python", SECTION[1], re.MULTILINE)) == len(EXAMPLES)
-    assert set(EXAMPLES) == {"squares.py", "serve.py", "borrow.py"}
+    assert len(re.findall(r"^```python", LIBRARY, re.MULTILINE)) == len(EXAMPLES)
+    assert set(EXAMPLES) == {"squares.py", "balancing.py", "serve.py", "borrow.py"}
 
 
 def test_a_pool_and_its_routines(scripts):
     with script(scripts, "squares.py") as running:
         assert running.communicate(timeout=60) == ("[9, 16]\n[1, 4, 9]\n", "")
+    assert running.returncode == 0
+
+
+def test_an_own_balancer(scripts):
+    with script(scripts, "balancing.py") as running:
+        assert running.communicate(timeout=60) == ("[0, 1, 8, 27, 64]\n", "")
     assert running.returncode == 0
 
 

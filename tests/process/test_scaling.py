@@ -8,7 +8,7 @@ import pytest
 
 from tests.process.test_kernel_pool import finish, pool_of, run, to_end
 from tests.support.loops import settle, until
-from tests.support.pools import lives, pool_processes
+from tests.support.pools import lives, pool_workers
 from wool_jupyter.pool import events
 
 
@@ -66,7 +66,7 @@ def test_one_that_drains_takes_no_further_call():
         async with pool_of(2) as bench:
             held = await bench.inside_all(2)
             await bench.pool.crew.scale(1)
-            stays = {m.metadata.pid for m in bench.pool.crew._members.values() if not m.drains}
+            stays = {m.metadata.pid for m in bench.pool.crew._roster if not m.drains}
             asked = [bench.begin() for _ in range(3)]
             assert all(await bench.end(held))
             for name, asking in asked:
@@ -84,16 +84,17 @@ def test_one_that_is_about_to_leave_is_not_asked_though_it_ran_the_last_call():
     """Also while its end can't be announced, as somebody else is writing."""
 
     async def main():
-        async with pool_of(2) as bench:
+        pins = set()
+        async with pool_of(2, pinned=pins.__contains__) as bench:
             (first, stays), (last, leaves) = await bench.inside_all(2)
-            bench.pool.crew.pins = {stays.worker.uid}.__contains__
+            pins.add(stays.worker.uid)
             await bench.pool.crew.scale(1)
             name, asking = bench.begin()
             await settle()
             for body, call in ((first, stays), (last, leaves)):
                 bench.stage.order(body)
                 await to_end(call)
-            async with bench.pool.crew._announcing:
+            async with bench.pool.crew._announcer._one_at_a_time:
                 await leaves.close()
                 await stays.close()
                 call = await asking
@@ -139,10 +140,9 @@ def test_starts_that_are_not_needed_any_more_are_given_up():
 
 def test_a_pinned_worker_stays_and_goes_when_nothing_pins_it_any_more():
     async def main():
-        async with pool_of(3) as bench:
+        pins = set()
+        async with pool_of(3, pinned=pins.__contains__) as bench:
             await all_serve(bench, 3)
-            pins = set()
-            bench.pool.crew.pins = pins.__contains__
             pins |= {worker.uid for worker in bench.pool.crew.snapshot()[:2]}
             await bench.pool.crew.scale(1)
             await until(lambda: len(pids(bench)) == 2)
@@ -158,10 +158,9 @@ def test_a_pinned_worker_stays_and_goes_when_nothing_pins_it_any_more():
 
 def test_a_worker_that_is_pinned_by_the_call_for_which_it_drains_stays():
     async def main():
-        async with pool_of(2) as bench:
+        pins = set()
+        async with pool_of(2, pinned=pins.__contains__) as bench:
             held = await bench.inside_all(2)
-            pins = set()
-            bench.pool.crew.pins = pins.__contains__
             await bench.pool.crew.scale(1)
             pins |= {call.worker.uid for _, call in held}
             assert all(await bench.end(held))
@@ -187,7 +186,7 @@ def test_one_that_was_let_go_leaves_no_process():
     async def main():
         async with pool_of(2) as bench:
             await all_serve(bench, 2)
-            before = pool_processes(os.getpid())[1:]
+            before = pool_workers(os.getpid())
             await bench.pool.crew.scale(1)
             await until(lambda: len(pids(bench)) == 1)
             assert sum(map(lives, before)) == 1
@@ -211,9 +210,9 @@ def test_an_unused_worker_that_was_restarted_by_hand_is_replaced():
 
 def test_what_happens_is_told_in_order():
     async def main():
-        async with pool_of(1) as bench:
-            told = []
-            bench.pool._tell = bench.pool.crew._tell = told.append
+        told = []
+        async with pool_of(1, tell=told.append) as bench:
+            told.clear()
             about = events.About("cell", "In[1]", "a", 17)
             name, asking = bench.begin(about=about)
             call = await asking
@@ -245,10 +244,10 @@ def test_what_happens_is_told_in_order():
 
 def test_one_in_the_line_that_gives_up_is_told_to_be_over():
     async def main():
-        async with pool_of(1) as bench:
+        told = []
+        async with pool_of(1, tell=told.append) as bench:
             held = await bench.inside_all(1)
-            told = []
-            bench.pool._tell = told.append
+            told.clear()
             _, asking = bench.begin()
             await settle()
             asking.cancel()

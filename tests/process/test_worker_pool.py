@@ -60,8 +60,8 @@ from wool_jupyter.errors import (
 from wool_jupyter.pool import supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.worker_pool import WorkerPool
-from wool_jupyter.records import ChannelOptions, DiscoveryEvent
-from wool_jupyter.wire import layout
+from wool_jupyter.records import ChannelOptions
+from wool_jupyter.wire import calls, layout
 
 DEADLINE_S = 60  # a worker's start is most of a second of CPU, and the machine may be busy
 SHARED = "shared"
@@ -821,48 +821,60 @@ def test_a_worker_that_refused_and_answers_again_is_back_with_its_uid(base):
             await pool.proxy.start()
             (uid,) = pool.proxy.workers.workers
             (namespace,) = base.iterdir()
-            token = layout.token(generation_of(namespace))
-            right = token.read_text()
-            token.write_text("0" * len(right))
-            calling = asyncio.create_task(doubled(1))
-            await until(lambda: not pool.proxy.workers.workers)
-            token.write_text(right)
+            with another_token(generation_of(namespace)):
+                calling = asyncio.create_task(doubled(1))
+                await until(lambda: not pool.proxy.workers.workers)
             assert await calling == 2
             assert set(pool.proxy.workers.workers) == {uid}
 
     run(main())
 
 
-def test_a_worker_that_is_well_is_spared_while_another_has_its_place(monkeypatch):
+def test_a_worker_that_is_well_is_spared_while_another_has_its_place(base, monkeypatch):
     """Under the lease; and it is back when there is room."""
-    monkeypatch.setattr(supervisor, "PROBES", 1)
     monkeypatch.setattr(supervisor, "ROOM_S", 0.05)
 
     async def main():
-        async with owned():
+        async with owned() as discovery:
             borrowed = LocalDiscovery.borrow(SHARED)
-            async with WorkerPool(spawn=1, lease=1, discovery=borrowed, lazy=False) as pool:
-                proxy, refused = pool.proxy, []
-                (uid,) = proxy.workers.workers
-                readmit = proxy.readmit
-
-                def watched(uid):
-                    done = readmit(uid)
-                    refused.extend([] if done else [uid])
-                    return done
-
-                monkeypatch.setattr(proxy, "readmit", watched)
-                # As a refusal does it, and before the next turn of the loop others are there.
-                proxy.evict(uid)
-                proxy._failed(uid)
-                others = [worker(number) for number in (8, 9)]
-                for other in others:
-                    proxy._see(DiscoveryEvent("worker-added", other))
-                await until(lambda: len(refused) > 1)
-                proxy.evict(others[0].uid)
-                await until(lambda: uid in proxy.workers.workers)
+            async with (
+                borrowed.publisher as publisher,
+                WorkerPool(spawn=1, lease=1, discovery=borrowed, lazy=False) as pool,
+            ):
+                (uid,) = pool.proxy.workers.workers
+                (home,) = (place for place in base.iterdir() if place.name != SHARED)
+                with another_token(generation_of(home)):
+                    calling = asyncio.create_task(doubled(1))
+                    await until(lambda: not pool.proxy.workers.workers)
+                    others = [worker(number) for number in (8, 9)]
+                    for other in others:
+                        await publisher.publish("worker-added", other)
+                    await until(lambda: len(pool.proxy.workers.workers) == 2)
+                published = publishes(discovery)
+                await until(lambda: publishes(discovery) > published + supervisor.PROBES)  # it answers, each time
+                assert uid not in pool.proxy.workers.workers
+                await publisher.publish("worker-dropped", others[0])
+                assert await calling == 2
+                assert uid in pool.proxy.workers.workers
 
     run(main())
+
+
+@contextmanager
+def another_token(pool):
+    """Workers have read theirs, and refuse who comes with it."""
+    token = layout.token(pool)
+    right = token.read_text()
+    token.write_text("0" * len(right))
+    try:
+        yield
+    finally:
+        token.write_text(right)
+
+
+def publishes(discovery):
+    """So far, in its generation."""
+    return int.from_bytes((discovery.directory / "notify").read_bytes(), "little")
 
 
 def test_a_death_while_the_registry_is_locked_leaves_no_ghost_and_its_place_to_another(base):
@@ -1029,9 +1041,8 @@ def test_a_successor_that_can_t_be_announced_does_not_stay(caplog):
         async with Announcing(add=once) as discovery, WorkerPool(spawn=1, discovery=discovery.service) as pool:
             await pool.proxy.start()
             (first,) = pool_processes(os.getpid())[1:]
-            pool.proxy._placed_at(
-                next(iter(pool.proxy.workers.workers))
-            )  # it has run something: its place is taken at once
+            asked = calls.pack_call(calls.Invocation(worker_pid, (), {}), places=(), proxy=b"")
+            (await pool.proxy.dispatch("call", asked.body)).close()  # it has run something: its place is taken at once
             first.kill()
             await until(lambda: len(announced) == 2)
             await until(lambda: not discovery.known)
@@ -1070,7 +1081,7 @@ def test_a_registry_that_is_gone_strands_no_worker(noticed, base, caplog):
             (namespace,) = base.iterdir()
             (generation_of(namespace) / "registry").unlink()
             if noticed:
-                await until(lambda: pool.proxy._failure)
+                await until(lambda: pool.proxy.failure)
 
     if noticed:
         with pytest.raises(DiscoveryNamespaceNotFound):
@@ -1113,7 +1124,7 @@ def test_a_borrower_s_call_hears_in_words_that_the_owner_left(tmp_path):
                 (error,) = caught.value.exceptions
                 assert type(error) is WorkerDied
                 assert "stopped before the routine had ended" in str(error)
-                await until(lambda: pool.proxy._failure is not None)
+                await until(lambda: pool.proxy.failure is not None)
                 with pytest.raises(DiscoveryNamespaceNotFound):
                     await worker_pid()
 

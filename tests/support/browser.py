@@ -1,4 +1,4 @@
-"""JupyterLab and Notebook 7 in a real browser, with this checkout's extension and kernels on this interpreter."""
+"""JupyterLab and Notebook 7 in a real browser, with this checkout's extension, and kernels on the interpreter of the server."""
 
 import json
 import os
@@ -41,8 +41,11 @@ def find_chromium() -> str | None:
 class JupyterServer:
     """One `jupyter lab` (`jupyterlab`) or `jupyter notebook` (`notebook`), with a home of its own. Ended by `stop`."""
 
-    def __init__(self, home: Path, app: str, *, theme: str = "JupyterLab Light") -> None:
+    def __init__(
+        self, home: Path, app: str, *, theme: str = "JupyterLab Light", python: str | Path = sys.executable
+    ) -> None:
         self.app = app
+        self._python = str(python)
         self.folder = home / "notebooks"
         self.folder.mkdir(parents=True)
         self.token = secrets.token_hex(16)
@@ -62,7 +65,7 @@ class JupyterServer:
 
     def _command(self) -> list[str]:
         return [
-            *(sys.executable, "-m", self.app, "--no-browser", "--allow-root", "--ip=127.0.0.1"),
+            *(self._python, "-m", self.app, "--no-browser", "--allow-root", "--ip=127.0.0.1"),
             f"--port={self.url.rpartition(':')[2]}",
             "--ServerApp.port_retries=0",
             f"--IdentityProvider.token={self.token}",
@@ -283,7 +286,7 @@ class PoolPicture:
         return [row.get_attribute("data-uid") for row in self.rows(*states).all()]
 
     def pid(self, uid: str) -> int:
-        found = re.search(r"pid (\d+)", self.row(uid).inner_text())
+        found = re.search(r"pid\s(\d+)", self.row(uid).inner_text())
         assert found, self.row(uid).inner_text()
         return int(found[1])
 

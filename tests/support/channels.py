@@ -6,13 +6,14 @@ from typing import Any
 
 from wool_jupyter.balance.sticky import Sticky
 from wool_jupyter.dispatch import channels
+from wool_jupyter.dispatch.link import ChannelKey
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.records import WorkerMetadata
 
 
 @asynccontextmanager
 async def opened(metadata: WorkerMetadata, token: str) -> AsyncIterator[channels.Channel]:
-    channel = channels.Channel(channels.ChannelKey(metadata.address, token, metadata.options))
+    channel = channels.Channel(ChannelKey(metadata.address, token, metadata.options))
     await channel.open()
     try:
         yield channel

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from tests.support.workers import VERSION
 from wool_jupyter.discovery import claim, registry
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
@@ -16,7 +17,7 @@ NEVER = threading.Event()
 
 
 def worker(number: int, **fields: Any) -> WorkerMetadata:
-    return WorkerMetadata(UUID(int=number), f"unix:/w{number}", number, "1", **fields)
+    return WorkerMetadata(UUID(int=number), f"unix:/w{number}", number, VERSION, **fields)
 
 
 def shown(event: DiscoveryEvent) -> tuple[str, int]:

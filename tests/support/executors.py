@@ -55,8 +55,8 @@ class Submitter:
     def _take(self, worker, parts):
         self.text[worker] = self.text.get(worker, "") + "".join(text for _, text in parts)
 
-    def printed(self, worker, at, shown, *, goes_on):
-        self._take(worker, self._readers[worker].ready(at))
+    def printed(self, worker, shown, *, goes_on, is_idle):
+        self._take(worker, self._readers[worker].ready())
 
     def lost(self, worker):
         reader = self._readers.pop(worker, None)
@@ -110,9 +110,7 @@ def pool_of(workers=None, **settings):
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top, ExitStack() as resources:
         name = kernel_namespace(f"/run/{next(numbers)}.json")
         home = bridge.enter(Home.enter(name, within=Path(top))).result(30)
-        starting = KernelPool.start(
-            home, PoolSettings(workers=workers, **settings), environment=os.environ, version="x"
-        )
+        starting = KernelPool.start(home, PoolSettings(workers=workers, **settings), environment=os.environ)
         pool = bridge.enter(starting).result(60)
         processes = pool_processes(os.getpid())
         submitter = Submitter(resources.enter_context(home.call_directories()), home.store)

@@ -16,7 +16,6 @@ class FakeDiscovery:
     """Serves while it is entered. `publisher` and `subscriber` are itself."""
 
     def __init__(self, *, capacity: int = 128, filter: Predicate | None = None) -> None:
-        self.bind_host = "127.0.0.1"
         self._capacity = capacity
         self._filter = filter
         self._workers: dict[object, WorkerMetadata] = {}

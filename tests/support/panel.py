@@ -1,49 +1,28 @@
-"""What a panel in JupyterLab does, without the browser: listens on iopub, and asks over a comm on a subshell."""
+"""What a panel in JupyterLab does, without the browser: listens on iopub, and asks by the control channel."""
 
 import json
 from time import monotonic
 from typing import Any
-from uuid import uuid4
 
 from tests.support.kernel import TIMEOUT_S, Kernel
 from wool_jupyter.notebook import snapshot
-from wool_jupyter.notebook.lab_comm import FEED, TARGET
+from wool_jupyter.notebook.lab_link import FEED, REQUEST
 from wool_jupyter.notebook.snapshot import Snapshot
 
 
 class Panel:
     """One for a kernel at a time: it takes what the kernel publishes, and leaves what belongs to cells to the `strays`."""
 
-    def __init__(self, kernel: Kernel, *, subshell: bool = True) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.comm = uuid4().hex
+        self.words: list[str] = []
         self.snapshots: list[Snapshot] = []
         self.answers: list[dict[str, Any]] = []
         self.answered_to: set[str] = set()  # kinds of messages
-        self.is_closed = False  # by the kernel
-        self.subshell = self._new_subshell() if subshell else None
-
-    def _new_subshell(self) -> str:
-        client = self.kernel.client
-        asked = client.session.msg("create_subshell_request")
-        client.control_channel.send(asked)
-        while True:
-            reply = client.control_channel.get_msg(timeout=TIMEOUT_S)
-            if reply["parent_header"].get("msg_id") == asked["header"]["msg_id"]:
-                return reply["content"]["subshell_id"]
-
-    def _send(self, kind: str, content: dict[str, Any]) -> None:
-        client = self.kernel.client
-        message = client.session.msg(kind, content)
-        if self.subshell is not None:
-            message["header"]["subshell_id"] = self.subshell
-        client.shell_channel.send(message)
-
-    def open(self, **request: Any) -> None:
-        self._send("comm_open", {"comm_id": self.comm, "target_name": TARGET, "data": request})
 
     def say(self, **request: Any) -> None:
-        self._send("comm_msg", {"comm_id": self.comm, "data": request})
+        client = self.kernel.client
+        client.control_channel.send(client.session.msg(REQUEST, request))
 
     def ask(self, do: str, **rest: Any) -> str:
         """Its error, or "" when it has been done."""
@@ -60,7 +39,7 @@ class Panel:
     def hello(self) -> None:
         self.take_in()
         seen = len(self.snapshots)
-        self.open(do="hello", id="hello")
+        self.say(do="hello", id="hello")
         self.until(lambda: len(self.snapshots) > seen and any(answer.get("id") == "hello" for answer in self.answers))
 
     def take_in(self) -> None:
@@ -71,17 +50,18 @@ class Panel:
 
     def _take(self, message: dict[str, Any]) -> None:
         content = message["content"]
-        match message["msg_type"], content.get("comm_id"):
-            case "comm_msg", comm if comm == FEED:
+        if message["msg_type"] != "comm_msg" or content["comm_id"] != FEED:
+            self.kernel.strays.append(message)
+            return
+        match content["data"]:
+            case {"word": word}:
+                self.words.append(word)
+            case {"answer": answer}:
+                self.answers.append(answer)
+                self.answered_to.add(message["parent_header"]["msg_type"])
+            case {"snapshot": taken}:
                 assert message["parent_header"] == {}
-                self.snapshots.append(snapshot.decode(json.dumps(content["data"]["snapshot"])))
-            case "comm_msg", comm if comm == self.comm:
-                self.answers.append(content["data"])
-                self.answered_to.add(message["parent_header"].get("msg_type", ""))
-            case "comm_close", comm if comm == self.comm:
-                self.is_closed = True
-            case _:
-                self.kernel.strays.append(message)
+                self.snapshots.append(snapshot.decode(json.dumps(taken)))
 
     def until(self, condition: Any, timeout: float = TIMEOUT_S) -> None:
         deadline = monotonic() + timeout

@@ -1,21 +1,33 @@
 """What the pool of a process has on this machine: processes and directories."""
 
 import os
+import signal
 from pathlib import Path
 
 import psutil
 
+from wool_jupyter import host
 from wool_jupyter.discovery import root
 
 
 def pool_processes(owner_pid: int) -> list[psutil.Process]:
-    """The nursery, its workers and what cells have started."""
+    """The nursery, its workers, the process that they are forked from, and what cells have started."""
     return [
         process
         for nursery in psutil.Process(owner_pid).children()
         if "wool_jupyter.nursery" in nursery.cmdline()
         for process in (nursery, *nursery.children(recursive=True))
     ]
+
+
+def pool_workers(owner_pid: int) -> list[psutil.Process]:
+    """And what cells have started."""
+    return [process for process in pool_processes(owner_pid)[1:] if not is_template(process)]
+
+
+def is_template(process: psutil.Process) -> bool:
+    """What it has forked has its arguments, too, but hears interrupts."""
+    return "wool_jupyter.worker.template" in process.cmdline() and host.ignores(process.pid, signal.SIGINT)
 
 
 def pool_directories(namespace: str) -> list[Path]:

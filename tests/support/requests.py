@@ -5,8 +5,8 @@ from pathlib import Path
 from wool_jupyter.wire import ambient, cells
 
 
-def cell_request(source: str, directory: Path) -> bytes:
-    """`directory` is the call's own; its text goes there."""
+def cell_request(source: str, directory: Path, state: ambient.State | None = None) -> bytes:
+    """`directory` is the call's own; its text goes there. `state`: of the process that asks; None: this one's."""
     request = cells.CellRequest(
         source=source,
         transformed=source,
@@ -16,7 +16,7 @@ def cell_request(source: str, directory: Path) -> bytes:
         directory=str(directory),
         places=(str(directory),),
         names=cells.NO_NAMES,
-        ambient=ambient.here(),
+        ambient=ambient.here() if state is None else state,
         budget_bytes=None,
         release=(),
         results=None,

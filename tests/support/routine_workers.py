@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tests.support.channels import proxied
+from tests.support.workers import VERSION
 from wool_jupyter.balance.round_robin import RoundRobinLoadBalancer
 from wool_jupyter.dispatch import routine as routines
 from wool_jupyter.records import WorkerMetadata
@@ -30,7 +31,7 @@ def pool_directory():
 
 
 def metadata_of(directory, number):
-    return WorkerMetadata(UUID(int=number), f"unix:{layout.socket(directory, str(number))}", 1, "1")
+    return WorkerMetadata(UUID(int=number), f"unix:{layout.socket(directory, str(number))}", 1, VERSION)
 
 
 @asynccontextmanager

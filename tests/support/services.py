@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.support.carriers import direct_of
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
-from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc, server_options
+from wool_jupyter.wire.protocol import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE
+from wool_jupyter.wire.transport import grpc, server_options
 from wool_jupyter.worker.service import WorkerService
 from wool_jupyter.worker.session import Routine
 
@@ -47,7 +49,7 @@ async def serving(metadata: WorkerMetadata, **routines: Routine) -> AsyncIterato
         yield metadata.address.encode(), True
 
     service = WorkerService({"once": once, "echo": echo, "who": who, **routines}, token=TOKEN)
-    await service.start(metadata.address)
+    await service.start(metadata.address, direct=direct_of(metadata.address))
     try:
         yield service
     finally:

@@ -14,11 +14,12 @@ from uuid import uuid4
 from tests.support.channels import opened
 from tests.support.requests import cell_request
 from tests.support.waiting import wait_until
+from tests.support.workers import VERSION
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import cells, layout
 from wool_jupyter.wire.credentials import read_token
-from wool_jupyter.wire.ledger import Ledger
+from wool_jupyter.wire.start_ledger import StartLedger
 
 # The process that starts a worker is its parent by a thread that lives as long as it does.
 PARENT = """
@@ -63,19 +64,19 @@ class Worker:
 
     @property
     def metadata(self):
-        return WorkerMetadata(self.uid, self.report["address"], self.pid, "1")
+        return WorkerMetadata(self.uid, self.report["address"], self.pid, VERSION)
 
     @property
     def token(self):
         return read_token(str(self.pool))
 
-    async def run(self, source):
-        """A cell without inputs: its outcome and its text."""
+    async def run(self, source, state=None):
+        """A cell without inputs: its outcome and its text. `state` is as for `cell_request`."""
         directory = self.pool / "calls" / uuid4().hex[:8]
         directory.mkdir()
         text = TextReader(str(directory))
         async with opened(self.metadata, self.token) as channel:
-            call = channel.call(self.metadata, "cell", cell_request(source, directory))
+            call = channel.call(self.metadata, "cell", cell_request(source, directory, state))
             event = None
             while not call.ended:
                 event = cells.decode_event(await call.step())
@@ -90,7 +91,7 @@ def started(pool, *, cwd="/", uid=None, environment=None):
     write = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)  # not 3 itself
     os.close(low)
     uid = uid or str(uuid4())
-    Ledger.create(layout.ledger(pool, uid))
+    StartLedger.create(layout.ledger(pool, uid))
     command = [sys.executable, "-P", "-m", "wool_jupyter.worker", uid, str(pool)]
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(pool / "log"), str(write), *command],

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.loops import run, settle
 from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge
-from wool_jupyter.pool.call_queue import Cost
+from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.wire import batches, calls
 from wool_jupyter.worker.cell.call_runner import CallRunner, Parts
@@ -18,7 +18,7 @@ def item(number):
 
 def test_the_ledger_says_what_has_begun_last(tmp_path):
     assert batches.last_begun(str(tmp_path)) == 0
-    ledger = batches.Ledger(str(tmp_path))
+    ledger = batches.ItemLedger(str(tmp_path))
     assert batches.last_begun(str(tmp_path)) == 0
     for number in (3, 1 << 40):
         ledger.begins(number)

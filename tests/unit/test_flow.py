@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wool_jupyter.notebook import left_out
-from wool_jupyter.notebook.flow import Bucket, Flow
+from wool_jupyter.notebook.flow import Bucket, Budget, Flow
 from wool_jupyter.notebook.left_out import LeftOut, Shelf
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.wire.text import ERR, OUT
@@ -21,13 +21,23 @@ NAMES = ("stdout", "stderr")
 class Side:
     """A cell that prints, and what is shown of it."""
 
-    def __init__(self, directory, budget_bytes):
+    def __init__(self, top, budget_bytes, *, name="cell", budget=None):
+        directory = top / name
+        directory.mkdir()
         self.now = 0.0
         self.kept = LeftOut()
         self.spool = Spool(str(directory))
-        reader = TextReader(str(directory))
-        self.flow = Flow(reader, budget_bytes, cell=5, shelve=lambda: self.kept, clock=lambda: self.now)
+        self.budget = budget or Budget(budget_bytes, cell=5, shelve=lambda: self.kept, clock=lambda: self.now)
+        self.flow = Flow(TextReader(str(directory)), self.budget)
         self.shown = []
+
+    def displays(self, count):
+        """Those of so many that are shown at once."""
+        at_once = []
+        for n in range(count):
+            content = {"data": {"text/plain": str(n)}, "transient": None, "update": False}
+            self.flow.display(content, 100, lambda n=n: at_once.append(n) or n)
+        return list(at_once)
 
     def look(self):
         self.shown += self.flow.ready()
@@ -73,7 +83,7 @@ def test_a_flood_shows_its_beginning_its_end_and_where_something_is_missing(side
     assert end.startswith("line ")
     assert end.endswith("line 19999\n")
     assert side.kept.text() == lines(0, 20_000)[len(first) : -len(end)]
-    assert "`%wool output 5` has it" in side.gaps()[0]
+    assert "`%wool output In[5]` has it" in side.gaps()[0]
 
 
 def test_a_flood_is_read_on_while_nothing_of_it_is_shown(side):
@@ -146,7 +156,7 @@ def test_without_a_budget_all_is_shown(tmp_path):
     side.spool.write(OUT, lines(0, 100_000))
     side.look()
     assert side.end() == lines(0, 100_000)
-    assert all(side.flow.allows_display() for _ in range(10_000))
+    assert side.displays(10_000) == list(range(10_000))
 
 
 def test_what_has_no_place_is_counted_and_not_read(side, monkeypatch):
@@ -164,13 +174,56 @@ def test_what_has_no_place_is_counted_and_not_read(side, monkeypatch):
 
 
 def test_too_many_displays_are_left_out_and_kept(side):
-    allowed = [side.flow.allows_display() for _ in range(3_000)]
-    assert allowed == sorted(allowed, reverse=True)
-    assert 1_000 < sum(allowed) < 3_000
-    side.flow.leave_out({"data": {"text/plain": "a picture"}}, 100)
+    shown = side.displays(3_000)
+    assert shown == list(range(len(shown)))
+    assert 1_000 < len(shown) < 3_000
     side.end()
-    assert "1 display left out" in side.gaps()[0]
-    assert side.kept.text() == "a picture\n"
+    assert f"{3_000 - len(shown)} displays left out" in side.gaps()[0]
+    assert side.kept.text() == "".join(f"{n}\n" for n in range(len(shown), 3_000))
+    (last,) = side.flow.last_displays()
+    assert last() == 2_999
+    assert side.flow.last_displays() == []
+
+
+def test_lines_about_what_is_missing_are_no_flood(side):
+    """Where text and displays alternate, each display waits for the text before it."""
+    for _ in range(2_000):
+        side.now += 0.001
+        side.spool.write(OUT, "x" * 1_000 + "\n")
+        side.shown += side.flow.ready(side.spool.lengths())
+    assert 2 < len(side.gaps()) < 40
+
+
+def test_the_end_of_a_call_shows_the_end_of_a_flood_once_in_a_while(side):
+    for n in range(100):
+        side.spool.write(OUT, lines(0, 5_000) + f"end {n}\n")
+        side.shown += side.flow.lull()
+    assert "end 0\n" in side.text()
+    assert len(side.text()) < 30_000
+    shown = len(side.gaps())
+    assert 1 < shown < 10
+    side.now += 10
+    side.spool.write(OUT, "later\n")
+    side.shown += side.flow.lull()
+    assert side.text().endswith("end 99\nlater\n")
+    assert len(side.gaps()) == shown + 1
+
+
+def test_text_within_the_budget_is_there_at_the_end_of_a_call(side):
+    side.spool.write(OUT, "text\n")
+    side.shown += side.flow.lull()
+    assert (side.text(), side.gaps()) == ("text\n", [])
+
+
+def test_flows_of_one_cell_share_its_budget_and_say_why_once(tmp_path):
+    sides = [Side(tmp_path, 10_000, name="one")]
+    sides.append(Side(tmp_path, 10_000, name="other", budget=sides[0].budget))
+    for side in sides:
+        side.spool.write(OUT, lines(0, 2_000))
+        side.look()
+    assert 8_000 < sum(len(side.text("stdout")) for side in sides) <= 10_000
+    assert sum(side.end().count("too much for a notebook") for side in sides) == 1
+    assert sides[0].kept.kept_bytes > 20_000
 
 
 def test_a_cell_that_clears_its_output_has_the_whole_budget_again(side):
@@ -178,7 +231,7 @@ def test_a_cell_that_clears_its_output_has_the_whole_budget_again(side):
         side.spool.write(OUT, lines(0, 900))
         side.look()
         side.flow.cleared()
-        assert all(side.flow.allows_display() for _ in range(500)), n
+        assert len(side.displays(500)) == 500, n
     assert side.gaps() == []
 
 

@@ -76,7 +76,7 @@ def test_the_place_on_disk_is_owned_too_so_that_nobody_sweeps_it(tmp_path):
         async with home_in(tmp_path) as home:
             (spare,) = home.places[1:]
             claim.sweep_dead(spare.parents[1])
-            assert sorted(modes(spare)) == ["calls", "data", "idle", "s"]
+            assert sorted(modes(spare)) == ["calls", "d", "data", "idle", "s"]
         assert not spare.parent.exists()
 
     run(main())

@@ -46,8 +46,6 @@ def test_a_record_can_be_copied_and_pickled(copied):
 
 
 class Publisher:
-    bind_host = "127.0.0.1"
-
     async def publish(self, type, metadata): ...
 
 

@@ -51,6 +51,7 @@ async def echo(body):
 
 async def begun(session, call=1, routine="echo", body=b"hello"):
     session.receive(Task(call, routine, body))
+    await settle()
     session.receive(Next(call))
     await settle()
 
@@ -417,7 +418,7 @@ def test_what_comes_while_a_task_is_looked_at_is_held_and_not_lost():
         assert (answers, body.commands) == ([], [])
         body.may_begin.set()
         await settle()
-        assert answers == [Ack(1), Yielded(1, b"value", False)]
+        assert answers == [Yielded(1, b"value", False)]
         assert (body.commands, body.interrupts) == ([Next(1)], 1)
         await it.close()
 
@@ -512,7 +513,7 @@ def test_every_command_reaches_the_body_as_it_came(command):
         body.go_on.set()
         await settle()
         assert body.commands == [command]
-        assert answers[1:] == [Yielded(1, b"value", False)]
+        assert answers[1:] == [Yielded(1, b"value", command == Close(1))]
         assert body.closed == (1 if command == Close(1) else 0), "a close is the last command, whatever it yields"
         await it.close()
         assert body.closed == 1
@@ -595,6 +596,31 @@ def test_a_stop_is_answered_when_the_worker_has_stopped_and_idle_at_once():
     run(main())
 
 
+@pytest.mark.parametrize("last", [Yielded(1, b"all", True), Returned(1)])
+def test_a_call_does_not_count_any_more_when_its_client_hears_of_its_end(last):
+    """Who waits for one call before the next is never told that the worker has enough to do."""
+
+    async def main():
+        admission, counted = Admission(), []
+
+        async def ends(body):
+            if isinstance(last, Yielded):
+                yield last.value, True
+
+        def hears(response):
+            if response == last:
+                counted.append(admission.active)
+
+        it = Session({"ends": ends}, hears, admission=admission)
+        await begun(it, routine="ends")
+        assert counted == [0]
+        await begun(it, call=2, routine="ends")
+        await it.close()
+        assert admission.active == 0
+
+    run(main())
+
+
 def test_closing_in_the_turn_in_which_a_task_or_a_step_ends_leaves_nothing():
     """Whatever the turn: what was held would begin a call that nobody ends."""
 
@@ -608,6 +634,22 @@ def test_closing_in_the_turn_in_which_a_task_or_a_step_ends_leaves_nothing():
                 await asyncio.sleep(0)
             await it.close()
             assert (body.closed, admission.active) == (1, 0), turns
+
+    run(main())
+
+
+def test_a_value_that_answers_the_last_command_is_the_last():
+    """An interrupt, say, meets a body that cleans up."""
+
+    async def main():
+        it, body, admission, answers = scripted()
+        it.receive(Task(1, "scripted", b""))
+        it.receive(Close(1))
+        await settle()
+        it.receive(Interrupt(1))
+        await settle()
+        assert answers == [Ack(1), Yielded(1, b"value", True)]
+        assert (body.closed, admission.active) == (1, 0)
 
     run(main())
 

@@ -12,22 +12,14 @@ from hypothesis import strategies as st
 
 from tests.support.channels import opened
 from tests.support.loops import run, until
+from tests.support.workers import VERSION
 from wool_jupyter.errors import MessageTooLarge
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.outbox import Outbox
-from wool_jupyter.wire.transport import (
-    METHOD,
-    PROTOCOL,
-    PROTOCOL_KEY,
-    SERVICE,
-    VERSION_KEY,
-    client_options,
-    grpc,
-    package_version,
-    server_options,
-)
+from wool_jupyter.wire.protocol import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, VERSION_KEY, package_version
+from wool_jupyter.wire.transport import client_options, grpc, server_options
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
@@ -75,7 +67,7 @@ def damaged(draw):
 async def serving(**routines):
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
         service = WorkerService(routines, token=TOKEN)
-        metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, "1")
+        metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, VERSION)
         await service.start(metadata.address)
         try:
             yield metadata
@@ -149,10 +141,10 @@ def test_an_outbox_gives_all_that_waits_in_order():
 
 def test_a_taker_that_is_cancelled_loses_nothing():
     async def main():
-        outbox = Outbox(turns=2)
-        outbox.put(frames.Next(1))
+        outbox = Outbox()
         taker = asyncio.create_task(outbox.take())
         await asyncio.sleep(0)
+        outbox.put(frames.Next(1))
         taker.cancel()
         await asyncio.wait([taker])
         assert taker.cancelled()
@@ -207,7 +199,7 @@ def test_a_task_and_its_first_step_are_one_message():
         handler = grpc.stream_stream_rpc_method_handler(listens)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler})])
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
-            metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, "1")
+            metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/1", 1, VERSION)
             server.add_insecure_port(metadata.address)
             await server.start()
             async with opened(metadata, TOKEN) as channel:
@@ -226,28 +218,16 @@ def test_a_task_and_its_first_step_are_one_message():
     run(main())
 
 
-def test_an_ack_and_a_value_that_is_there_at_once_are_one_message():
+def test_who_asks_for_the_first_step_with_the_task_hears_its_answer_alone():
     async def main():
         async with serving(once=once) as metadata, raw_stream(metadata) as stream:
             await stream.write(message(frames.Task(1, "once", b"x"), frames.Next(1)))
-            assert frames.decode_responses(await stream.read()) == [frames.Ack(1), frames.Yielded(1, b"x", True)]
-
-    run(main())
-
-
-def test_an_ack_does_not_wait_for_a_value_that_takes_its_time():
-    async def main():
-        gate = asyncio.Event()
-
-        async def slow(body):
-            await gate.wait()
-            yield body, True
-
-        async with serving(slow=slow) as metadata, raw_stream(metadata) as stream:
-            await stream.write(message(frames.Task(1, "slow", b"x"), frames.Next(1)))
-            assert frames.decode_responses(await stream.read()) == [frames.Ack(1)]
-            gate.set()
             assert frames.decode_responses(await stream.read()) == [frames.Yielded(1, b"x", True)]
+            await stream.write(message(frames.Task(2, "once", b"y")))
+            assert frames.decode_responses(await stream.read()) == [frames.Ack(2)]
+            await stream.write(message(frames.Task(3, "nobody", b"y"), frames.Next(3)))
+            (refused,) = frames.decode_responses(await stream.read())
+            assert isinstance(refused, frames.Nack)
 
     run(main())
 
@@ -258,13 +238,10 @@ def test_many_calls_in_one_message_are_all_answered_each_in_order():
             asked = [each for n in range(30) for each in (frames.Task(n, "echo", b"%d" % n), frames.Next(n))]
             await stream.write(message(*asked))
             heard = []
-            while len(heard) < 60:
+            while len(heard) < 30:
                 heard += frames.decode_responses(await stream.read())
             for n in range(30):
-                assert [frame for frame in heard if frame.call == n] == [
-                    frames.Ack(n),
-                    frames.Yielded(n, b"%d" % n, False),
-                ]
+                assert [frame for frame in heard if frame.call == n] == [frames.Yielded(n, b"%d" % n, False)]
 
     run(main())
 

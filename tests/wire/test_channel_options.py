@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.loops import run, until
 from tests.support.services import TOKEN, Forever, echo, once
+from tests.support.workers import VERSION
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import MessageTooLarge, WorkerDied
@@ -55,7 +56,7 @@ async def worker_with(**options):
         )
         await service.start(f"unix:{directory}/worker")
         server = await asyncio.start_unix_server(relay.serve, Path(directory) / "relay")
-        metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/relay", 1, "1", options=chosen)
+        metadata = WorkerMetadata(UUID(int=1), f"unix:{directory}/relay", 1, VERSION, options=chosen)
         try:
             yield WorkerConnection(metadata, token=TOKEN), relay
         finally:

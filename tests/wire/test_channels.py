@@ -1,13 +1,13 @@
 """Channels are shared, end some time after their last call, and are given back once on every path."""
 
 import asyncio
-import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from tests.support.cancelling import cancelled_at_each_wait
+from tests.support.carriers import sockets_of
 from tests.support.channels import opened, under_way
 from tests.support.loops import ShiftedTimeLoop, run, settle, until
 from tests.support.services import LET_IN, TOKEN, Forever, answering, serving
@@ -17,6 +17,7 @@ from wool_jupyter.aio.resource_pool import ResourcePoolStats
 from wool_jupyter.balance.sticky import Sticky
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
+from wool_jupyter.dispatch.link import ChannelKey
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import CallFailed, CallRejected, MessageTooLarge, NotReached, WorkerDied, WorkerRefused
 from wool_jupyter.records import ChannelOptions, DiscoveryEvent
@@ -28,9 +29,9 @@ NOTHING = ResourcePoolStats(0, 0, 0, 0)
 
 
 @pytest.fixture
-def at():
+def at(carrier):
     """A worker's record by number, at an address that is short enough for a socket."""
-    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
+    with sockets_of(carrier) as directory:
         yield lambda number=1, **changes: worker(number, f"unix:{directory}/{number}", **changes)
 
 
@@ -142,7 +143,7 @@ def test_a_channel_s_name_does_not_tell_the_token(at):
             call.close()
 
     run_shared(main())
-    assert TOKEN not in repr(channels.ChannelKey("unix:/w", TOKEN, ChannelOptions()))
+    assert TOKEN not in repr(ChannelKey("unix:/w", TOKEN, ChannelOptions()))
 
 
 # Their end.
@@ -200,7 +201,7 @@ def test_a_refresh_that_changes_nothing_of_the_channel_keeps_it(at):
         source = Source(found(at()))
         async with serving(at()), WorkerProxy(discovery=source, token=TOKEN) as proxy:
             await (await proxy.dispatch("once", b"")).step()
-            key = channels.ChannelKey(at().address, TOKEN, at().options)
+            key = ChannelKey(at().address, TOKEN, at().options)
             before, give_back = await channels.of_this_loop().acquire(key)
             give_back()
             source.give(found(at(tags=frozenset({"new"}))))
@@ -289,7 +290,7 @@ def test_permit_and_reference_are_given_back_once_however_a_call_ends(at, end, b
         async with serving(metadata, forever=Forever(), fails=_fails):
             connection = connection_to(metadata)
             channel, give_back = await channels.of_this_loop().acquire(
-                channels.ChannelKey(metadata.address, TOKEN, metadata.options)
+                ChannelKey(metadata.address, TOKEN, metadata.options)
             )
 
             async def one():
@@ -320,10 +321,10 @@ def test_a_break_gives_the_permits_to_who_waits_though_nobody_asks_the_calls(at)
             waiting = asyncio.create_task(connection.dispatch("once", b""))
             await until(lambda: forever.inside == 1)
             channel, give_back = await channels.of_this_loop().acquire(
-                channels.ChannelKey(metadata.address, TOKEN, metadata.options)
+                ChannelKey(metadata.address, TOKEN, metadata.options)
             )
             give_back()
-            channel._stream.cancel()
+            channel._link.cut()
             with pytest.raises(NotReached, match="broke"):
                 await waiting
             assert (connection.load, channel.permits._value) == (0, 1)
@@ -389,7 +390,7 @@ def test_a_dispatch_that_is_cancelled_at_any_moment_leaves_nothing(at, situation
     async def main():
         forever, metadata = Forever(), at(options=ChannelOptions(max_concurrent_streams=1))
         connection, pool = connection_to(metadata), channels.of_this_loop()
-        key = channels.ChannelKey(metadata.address, TOKEN, metadata.options)
+        key = ChannelKey(metadata.address, TOKEN, metadata.options)
         helpers = []
 
         async def frees(call):
@@ -429,7 +430,7 @@ def test_an_opening_that_is_cancelled_at_any_moment_leaves_nothing(at):
         made = []
 
         async def prepare():
-            channel = channels.Channel(channels.ChannelKey(at().address, TOKEN, ChannelOptions()))
+            channel = channels.Channel(ChannelKey(at().address, TOKEN, ChannelOptions()))
             made.append(channel)
 
             async def whole():
@@ -441,7 +442,7 @@ def test_an_opening_that_is_cancelled_at_any_moment_leaves_nothing(at):
         async def check():
             await until(lambda: made[-1]._tasks.running == 0)
             assert made[-1].broken
-            assert made[-1]._channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN
+            assert not await made[-1]._link.write(b"")
             with pytest.raises(NotReached):
                 made[-1].call(at(), "once", b"")
 

@@ -7,17 +7,18 @@ import pickle
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
+from tests.support.carriers import direct_of, sockets_of
 from tests.support.channels import opened, proxied, under_way
 from tests.support.loops import run, until
 from tests.support.requests import cell_request
+from tests.support.workers import VERSION
 from wool_jupyter.discovery import root as roots
-from wool_jupyter.dispatch import channels
+from wool_jupyter.dispatch import channels, direct_link, grpc_link
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import (
     MessageTooLarge,
@@ -33,16 +34,8 @@ from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import buffers, frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import (
-    METHOD,
-    PROTOCOL,
-    PROTOCOL_KEY,
-    SERVICE,
-    VERSION_KEY,
-    grpc,
-    package_version,
-    server_options,
-)
+from wool_jupyter.wire.protocol import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, VERSION_KEY, package_version
+from wool_jupyter.wire.transport import grpc, server_options
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
@@ -52,11 +45,11 @@ TOO_LARGE = b"x" * (frames.FRAME_MAX_BYTES + 1)
 
 
 @pytest.fixture
-def short():
+def short(carrier):
     """A directory whose path is short enough for a socket, and which every user may enter."""
-    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
-        Path(directory).chmod(0o755)
-        yield Path(directory)
+    with sockets_of(carrier) as directory:
+        directory.parent.chmod(0o755)
+        yield directory
 
 
 @pytest.fixture
@@ -94,14 +87,14 @@ class Bomb:
 
 
 def metadata_of(directory, number=1):
-    return WorkerMetadata(UUID(int=number), f"unix:{directory}/{number}", 1, "1")
+    return WorkerMetadata(UUID(int=number), f"unix:{directory}/{number}", 1, VERSION)
 
 
 @contextlib.asynccontextmanager
 async def serving(directory, number=1, **routines):
     service = WorkerService({"once": once, "echo": echo, "loads": loads, **routines}, token=TOKEN)
     metadata = metadata_of(directory, number)
-    await service.start(metadata.address)
+    await service.start(metadata.address, direct=direct_of(metadata.address))
     try:
         yield metadata
     finally:
@@ -196,8 +189,9 @@ def test_who_is_refused_has_nothing_decoded_and_nothing_unpickled(short, decoded
 def test_a_worker_of_another_protocol_or_version_names_both(short, monkeypatch, protocol):
     async def main():
         async with serving(short) as metadata:
-            monkeypatch.setattr(channels, "PROTOCOL", protocol)
-            monkeypatch.setattr(channels, "package_version", lambda: "8.8.8")
+            for link in (grpc_link, direct_link):
+                monkeypatch.setattr(link, "PROTOCOL", protocol)
+                monkeypatch.setattr(link, "package_version", lambda: "8.8.8")
             with pytest.raises(WorkerRefused) as caught:
                 async with opened(metadata, TOKEN):
                     pass
@@ -244,7 +238,8 @@ def test_a_refusal_of_every_worker_is_what_a_dispatch_says(short, monkeypatch, w
     async def main():
         async with serving(short, 1) as one, serving(short, 2) as other:
             if wrong == "protocol":
-                monkeypatch.setattr(channels, "PROTOCOL", "77")
+                for link in (grpc_link, direct_link):
+                    monkeypatch.setattr(link, "PROTOCOL", "77")
             words = {"token": "does not accept this process's token", "protocol": "start both with the same version"}[
                 wrong
             ]
@@ -364,7 +359,7 @@ def test_what_is_no_message_ends_that_stream_alone_and_is_named(short, capfd):
             call, others = channel.call(metadata, "never", b""), other.call(metadata, "echo", b"y")
             assert await others.step() == b"y"
             await begun.wait()
-            await channel._stream.write(b"not a message")
+            await channel._link.write(b"not a message")
             with pytest.raises(WorkerRefused, match=r"the worker can't read a message of the client: \w+"):
                 await call.step()
             assert await others.step(b"still here") == b"still here"

@@ -22,7 +22,8 @@ from wool_jupyter.errors import (
 )
 from wool_jupyter.records import ChannelOptions
 from wool_jupyter.wire import calls, frames, shipping
-from wool_jupyter.wire.transport import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, grpc, server_options
+from wool_jupyter.wire.protocol import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE
+from wool_jupyter.wire.transport import grpc, server_options
 
 ran = []
 

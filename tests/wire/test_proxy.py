@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import pickle
+import re
 import tempfile
 import traceback
 from contextlib import aclosing, asynccontextmanager
@@ -15,10 +16,10 @@ from hypothesis import strategies as st
 
 from tests.support.cancelling import cancelled_at_each_wait
 from tests.support.fake_discovery import FakeDiscovery
-from tests.support.loops import run, run_virtual, settle, until
+from tests.support.loops import ShiftedTimeLoop, run, run_virtual, settle, until
 from tests.support.services import TOKEN, Forever, answering, serving
 from tests.support.sources import Source
-from tests.support.workers import added, dropped, updated, worker
+from tests.support.workers import VERSION, added, dropped, updated, worker
 from wool_jupyter.aio.resource_pool import ResourcePoolStats
 from wool_jupyter.balance.round_robin import RoundRobinLoadBalancer
 from wool_jupyter.balance.sticky import Sticky
@@ -28,6 +29,7 @@ from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.subscription import SharedSubscription
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.proxy import WorkerProxy
+from wool_jupyter.dispatch.readmission import pause_before
 from wool_jupyter.errors import DiscoveryNamespaceNotFound, NotReached, NoWorkersAvailable, WorkerRefused
 from wool_jupyter.records import DiscoveryEvent
 from wool_jupyter.settings import FIRST_LOOK_S
@@ -199,16 +201,54 @@ def test_a_new_record_takes_the_place_of_the_old_one_and_no_other(lease, again):
     run(main())
 
 
-def test_who_speaks_tls_is_not_asked():
+@pytest.mark.parametrize(
+    ("flaw", "words"),
+    [
+        ({"secure": True}, "it speaks TLS, and this process does not"),
+        (
+            {"version": "99.0.0"},
+            rf"it has version 99\.0\.0 of wool_jupyter, and this process {VERSION}: start both with the same",
+        ),
+        ({"version": "?"}, r"it has version \? of"),
+    ],
+    ids=["TLS", "another version", "no version"],
+)
+def test_who_can_t_be_asked_from_here_is_no_member(flaw, words, caplog):
+    """It takes no place under a lease, and makes no quorum; a user hears why."""
+
     async def main():
-        source = Source(added(1), added(2, secure=True))
-        async with following(source) as proxy:
-            assert members(proxy) == [worker(1)]
-            await shown(source, updated(1, secure=True))
-            assert members(proxy) == []
+        source = Source(added(1, **flaw), added(2), added(3))
+        async with following(source, lease=1) as proxy:
+            assert members(proxy) == [worker(2)]
             assert not proxy.readmit(ONE)
+            await shown(source, updated(2, **flaw))
+            assert members(proxy) == []
+            assert not proxy.readmit(TWO)
+            await shown(source, updated(2))  # an update admits nobody
+            assert members(proxy) == []
+            with pytest.raises(NoWorkersAvailable, match=words) as caught:
+                await proxy.dispatch("once", b"")
+            assert str(caught.value).count(" it ") == 1
+            await shown(source, dropped(1, **flaw))
+            with pytest.raises(NoWorkersAvailable, match=r"could be asked$"):
+                await proxy.dispatch("once", b"")
+            await shown(source, added(2))
+            assert members(proxy) == [worker(2)]
 
     run(main())
+    assert len(caplog.messages) == 2
+    assert all(re.search(words, said) for said in caplog.messages)
+
+
+def test_a_quorum_that_is_not_there_says_who_could_not_be_asked():
+    async def main():
+        proxy = WorkerProxy(discovery=Source(added(1, version="99.0.0")), quorum_timeout=5)
+        with pytest.raises(
+            TimeoutError, match=r"0 of 1 workers were there after 5 s; of one that is announced: it has version"
+        ):
+            await proxy.start()
+
+    run_virtual(main())
 
 
 EVENTS = st.builds(
@@ -379,6 +419,142 @@ def test_a_worker_that_was_evicted_and_answers_again_is_readmitted_under_its_uid
                 assert members(proxy) == [metadata]
                 assert await answer_of(proxy) == metadata.address
             assert not proxy.readmit(TWO)
+
+    run(main())
+
+
+@pytest.mark.case("X-22")
+def test_a_worker_of_somebody_else_that_refused_once_is_back_after_a_pause(sockets):
+    """Nobody announces it again: nothing has changed of it."""
+    loop = ShiftedTimeLoop()
+
+    async def main():
+        metadata = worker(1, sockets("1"))
+        async with following(Source(DiscoveryEvent("worker-added", metadata))) as proxy:
+            async with answering(metadata, refusing):
+                with pytest.raises(NoWorkersAvailable, match="broke"):
+                    await proxy.dispatch("who", b"")
+                await settle()
+                assert members(proxy) == []
+                loop.shift_s += pause_before(0)
+                await until(lambda: proxy._readmission._refusals[ONE] == 2)  # asked, and refused again
+                assert members(proxy) == []
+            async with serving(metadata):
+                loop.shift_s += pause_before(1) / 2
+                await settle()
+                assert members(proxy) == []
+                loop.shift_s += pause_before(1) / 2
+                await until(lambda: members(proxy))
+                assert members(proxy) == [metadata]
+                assert await answer_of(proxy) == metadata.address
+                assert proxy._readmission._refusals == {}
+
+    run(main(), deadline_s=100_000, loop_factory=lambda: loop)
+
+
+async def refusing(context):
+    await context.abort(grpc.StatusCode.UNKNOWN, "once")
+
+
+def test_a_worker_that_refuses_each_time_is_left_alone_in_the_end(sockets):
+    loop, asked = ShiftedTimeLoop(), []
+
+    async def counting(context):
+        asked.append(1)
+        await refusing(context)
+
+    async def main():
+        metadata = worker(1, sockets("1"))
+        source = Source(DiscoveryEvent("worker-added", metadata))
+        async with answering(metadata, counting), following(source) as proxy:
+            with pytest.raises(NoWorkersAvailable):
+                await proxy.dispatch("who", b"")
+            for refusals in range(5):
+                await until(lambda refusals=refusals: proxy._readmission._refusals[ONE] == refusals + 1)
+                assert len(asked) == refusals + 1
+                loop.shift_s += pause_before(refusals)
+                await until(lambda refusals=refusals: len(asked) == refusals + 2)
+            assert pause_before(5) is None
+            await until(lambda: not proxy._readmission._tasks.running)
+            loop.shift_s += 10_000
+            await settle()
+            assert len(asked) == 6
+            await shown(source, DiscoveryEvent("worker-added", metadata))  # announced anew, it has its chance
+            assert members(proxy) == [metadata]
+
+    run(main(), deadline_s=100_000, loop_factory=lambda: loop)
+
+
+@pytest.mark.parametrize("end", ["dropped", "unfit", "stopped", "announced again"])
+def test_a_worker_that_refused_is_not_asked_again_when_there_is_no_need(sockets, end):
+    loop, asked = ShiftedTimeLoop(), []
+
+    async def counting(context):
+        asked.append(1)
+        await refusing(context)
+
+    async def main():
+        metadata = worker(1, sockets("1"))
+        source = Source(DiscoveryEvent("worker-added", metadata))
+        async with answering(metadata, counting), following(source) as proxy:
+            with pytest.raises(NoWorkersAvailable):
+                await proxy.dispatch("who", b"")
+            match end:
+                case "dropped":
+                    await shown(source, DiscoveryEvent("worker-dropped", metadata))
+                case "unfit":
+                    await shown(source, DiscoveryEvent("worker-updated", replace(metadata, secure=True)))
+                case "stopped":
+                    await proxy.stop()
+                case "announced again":
+                    await shown(source, DiscoveryEvent("worker-added", metadata))
+                    loop.shift_s += pause_before(0)
+            await until(lambda: not proxy._readmission._tasks.running)
+            assert len(asked) == 1
+
+    run(main(), deadline_s=100_000, loop_factory=lambda: loop)
+
+
+def test_who_looks_after_a_worker_decides_when_it_is_back(sockets):
+    async def main():
+        metadata = worker(1, sockets("1"))
+        async with (
+            answering(metadata, refusing),
+            following(Source(DiscoveryEvent("worker-added", metadata))) as proxy,
+        ):
+            proxy.observe(placed=lambda _: None, failed=lambda _: True)
+            with pytest.raises(NoWorkersAvailable):
+                await proxy.dispatch("who", b"")
+            assert proxy._readmission._tasks.running == 0
+            proxy.observe(placed=lambda _: None, failed=lambda _: False)
+            proxy.readmit(ONE)
+            with pytest.raises(NoWorkersAvailable):
+                await proxy.dispatch("who", b"")
+            assert proxy._readmission._tasks.running == 1
+
+    run(main())
+
+
+def test_a_balancer_that_lets_a_failure_pass_has_nobody_else(sockets):
+    class First:
+        async def delegate(self, task, *, context):
+            for uid in context.workers:
+                yield uid
+                return
+
+    async def main():
+        async with (
+            serving(there := worker(2, sockets("2"))),
+            following(
+                Source(DiscoveryEvent("worker-added", worker(1, sockets("1"))), DiscoveryEvent("worker-added", there)),
+                loadbalancer=First(),
+            ) as proxy,
+        ):
+            with pytest.raises(NoWorkersAvailable) as caught:
+                await proxy.dispatch("who", b"")
+            assert {uid: type(error) for uid, error in caught.value.failures.items()} == {ONE: NotReached}
+            proxy.evict(ONE)
+            assert await answer_of(proxy) == there.address
 
     run(main())
 

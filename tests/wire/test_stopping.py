@@ -1,14 +1,14 @@
 """A worker that is asked to stop, how long it has been idle, and whom it turns away: over a real socket."""
 
 import asyncio
-import tempfile
 from contextlib import asynccontextmanager
-from pathlib import Path
 from uuid import UUID
 
 import pytest
 
+from tests.support.carriers import direct_of, sockets_of
 from tests.support.loops import run, settle, until
+from tests.support.workers import VERSION
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.errors import CallFailed, NotReached, RpcError, WorkerDied, WorkerRefused
@@ -20,9 +20,9 @@ TOKEN = "0123456789abcdef"
 
 
 @pytest.fixture
-def sockets():
-    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
-        yield Path(directory)
+def sockets(carrier):
+    with sockets_of(carrier) as directory:
+        yield directory
 
 
 class Held:
@@ -48,8 +48,8 @@ class Held:
 async def serving(sockets, ask=None):
     held = Held()
     service = WorkerService({"held": held}, token=TOKEN, admission=Admission(ask))
-    metadata = WorkerMetadata(UUID(int=1), f"unix:{sockets}/1", 1, "1")
-    await service.start(metadata.address)
+    metadata = WorkerMetadata(UUID(int=1), f"unix:{sockets}/1", 1, VERSION)
+    await service.start(metadata.address, direct=direct_of(metadata.address))
     try:
         yield service, WorkerConnection(metadata, token=TOKEN), held
     finally:

@@ -23,7 +23,8 @@ class LoadBalancerLike(Protocol):
         The driver asks for the first candidate with `anext`, and then says what became of it: `athrow(error)` when it was asked and
         failed, and may have been evicted; `asend(None)` or `anext` when it had left and was not asked; `asend(uid)` when it took
         the call, after which the generator must end: to yield again is a RuntimeError for the caller. A cancelled call closes
-        it, or throws the cancellation in. What the generator raises on its own account ends the call.
+        it, or throws the cancellation in. One that lets a failure pass has nobody else to name; what it raises on its own account
+        ends the call.
 
         The context is live, and so may differ at each step; a uid that is not in it any more is skipped by the driver.
         """

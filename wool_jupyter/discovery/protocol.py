@@ -14,11 +14,6 @@ Predicate: TypeAlias = Callable[[WorkerMetadata], bool]
 
 @runtime_checkable
 class DiscoveryPublisherLike(Protocol):
-    @property
-    def bind_host(self) -> str:
-        """The host on which a worker that it announces has to listen. Workers on a Unix socket need none."""
-        ...
-
     async def publish(self, type: DiscoveryEventType, metadata: WorkerMetadata) -> None:  # noqa: A002
         """Returns when subscribers can see it; cancelled or failed, it has had no effect that a repetition would not repair."""
         ...

@@ -30,10 +30,6 @@ class LocalPublisher:
         self._binding: Binding | None = None
         self._closed = False
 
-    @property
-    def bind_host(self) -> str:
-        return "127.0.0.1"
-
     async def __aenter__(self) -> Self:
         self._bound()
         return self

@@ -1,4 +1,4 @@
-"""Streams to workers, each shared by all who speak to that worker: the one file of the client that knows gRPC."""
+"""Streams to workers, each shared by all who speak to that worker."""
 
 import asyncio
 import functools
@@ -6,80 +6,20 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.resource_pool import ResourcePool, ResourcePoolStats
 from wool_jupyter.dispatch.call import Call
-from wool_jupyter.errors import MessageTooLarge, NotReached, WoolError, WorkerDied, WorkerRefused
-from wool_jupyter.records import ChannelOptions, WorkerMetadata
+from wool_jupyter.dispatch.direct_link import DirectLink, socket_of
+from wool_jupyter.dispatch.link import BROKE, UNREADABLE, ChannelKey, End, Link
+from wool_jupyter.errors import WoolError
+from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import CHANNEL_TTL_S
 from wool_jupyter.wire import frames
-from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.outbox import Outbox
-from wool_jupyter.wire.transport import (
-    METHOD,
-    PROTOCOL,
-    PROTOCOL_KEY,
-    SERVICE,
-    VERSION_KEY,
-    client_options,
-    compression,
-    grpc,
-    package_version,
-)
-
-
-class _End(NamedTuple):
-    """Of a stream: what a call is told that may have begun, and what one that has not."""
-
-    begun: type[WoolError]
-    not_begun: type[WoolError]
-    words: str
-
-
-_BROKE = _End(WorkerDied, NotReached, "the connection to the worker broke")
-_FAILED = _End(WorkerDied, WorkerRefused, "the connection to the worker broke")
-_UNREADABLE = _End(WorkerDied, WorkerRefused, "the worker sent a message that can't be read")
-_OTHER_PROTOCOL = (
-    f"the worker does not speak protocol {PROTOCOL}, as this process does: start both with the same version"
-)
-_TOO_LARGE = "a message was larger than its receiver takes, which ended the connection"
-
-# No words: the worker's own. gRPC's library gives none of these codes itself (its doc/statuscodes.md) before the last four.
-_ENDS = {
-    grpc.StatusCode.UNAUTHENTICATED: _End(
-        WorkerRefused, WorkerRefused, "the worker does not accept this process's token"
-    ),
-    grpc.StatusCode.FAILED_PRECONDITION: _End(WorkerRefused, WorkerRefused, ""),
-    grpc.StatusCode.UNIMPLEMENTED: _End(WorkerRefused, WorkerRefused, _OTHER_PROTOCOL),
-    grpc.StatusCode.INVALID_ARGUMENT: _End(WorkerRefused, WorkerRefused, ""),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: _End(MessageTooLarge, NotReached, _TOO_LARGE),
-    grpc.StatusCode.UNAVAILABLE: _BROKE,
-    grpc.StatusCode.INTERNAL: _BROKE,  # what gRPC makes of any end that overtakes a write (1.85)
-    grpc.StatusCode.DEADLINE_EXCEEDED: _BROKE,
-    grpc.StatusCode.CANCELLED: _BROKE,
-}
-
-
-# What gRPC knows of an address is this channel's alone: after another one's failure it would not try for a while.
-_APART = ("grpc.use_local_subchannel_pool", 1)
-
 
 _numbers = itertools.count(1)  # of the calls of this process: a worker's ledger knows no streams
-
-
-class ChannelKey(NamedTuple):
-    """Who has the same one may share a channel."""
-
-    target: str  # gRPC's name of an address
-    token: str
-    options: ChannelOptions
-
-    def __repr__(self) -> str:
-        """Names of tasks and messages of errors show it: nothing secret."""
-        return f"the channel to {self.target}"
 
 
 class Channel:
@@ -92,40 +32,30 @@ class Channel:
         self._broke = broke
         self._calls: dict[int, tuple[Call, Callable[[], object]]] = {}
         self._tasks = OwnedTasks(f"channel to {key.target}")
-        self._channel: grpc.aio.Channel | None = None
-        self._stream: grpc.aio.StreamStreamCall[bytes, bytes] | None = None
+        self._link: Link | None = None
         self._out = Outbox(message_max_bytes=key.options.max_receive_bytes)
-        self._end: _End | None = None
+        self._end: End | None = None
 
     @property
     def broken(self) -> bool:
         return self._end is not None
 
     def failure(self) -> WoolError:
-        end = self._end or _BROKE
+        end = self._end or BROKE
         return end.begun(end.words)
 
     def unreached(self) -> WoolError:
-        end = self._end or _BROKE
+        end = self._end or BROKE
         return end.not_begun(end.words)
 
     async def open(self) -> None:
         """Returns when the worker has let this client in. `NotReached` or `WorkerRefused` if it does not: then it is closed."""
-        options = self._key.options
-        self._channel = grpc.aio.insecure_channel(
-            self._key.target, options=[*client_options(options), _APART], compression=compression(options)
-        )
-        method = self._channel.stream_stream(f"/{SERVICE}/{METHOD}")
-        self._stream = method(
-            metadata=((TOKEN_KEY, self._key.token), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
-        )
-        let_in = asyncio.get_running_loop().create_future()
-        reader = self._tasks.start(self._read(), "reader")
-        self._tasks.start(self._write(let_in), "writer")
+        self._link = link = _link(self._key, self._received, self._break)
         try:
-            await asyncio.wait({reader, let_in}, return_when=asyncio.FIRST_COMPLETED)
+            await link.open()
             if self.broken:
                 raise self.unreached()
+            self._tasks.start(self._write(link), "writer")
         except BaseException:
             await self.close()
             raise
@@ -171,42 +101,30 @@ class Channel:
         _, ended = self._calls.pop(number, (None, lambda: None))
         ended()
 
-    async def _read(self) -> None:
-        stream, end = self._stream, _BROKE
+    def _received(self, message: bytes) -> None:
         try:
-            while stream is not None and (message := await stream.read()) is not grpc.aio.EOF:
-                for response in frames.decode_responses(message):
-                    if response.call in self._calls:
-                        self._calls[response.call][0].responses.put_nowait(response)
-        except grpc.aio.AioRpcError as error:
-            end = _end_of(error)
+            responses = frames.decode_responses(message)
         except frames.DecodeError:
-            end = _UNREADABLE
-        finally:
-            self._break(end)
+            self._break(UNREADABLE)
+            return
+        for response in responses:
+            if response.call in self._calls:
+                self._calls[response.call][0].responses.put_nowait(response)
 
-    async def _write(self, let_in: asyncio.Future[None]) -> None:
-        stream = self._stream
+    async def _write(self, link: Link) -> None:
         try:
-            if stream is not None:
-                # A write that a refusal overtakes would hide the reason (gRPC 1.85). A refusal has none of the worker's metadata.
-                if not await stream.initial_metadata():
-                    return
-                let_in.set_result(None)
-            while stream is not None and (message := await self._out.take()) is not None:
-                await stream.write(message)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            pass  # the reader hears why
+            while (message := await self._out.take()) is not None and await link.write(message):
+                pass
         except BaseException:
-            self._break(_BROKE)
+            self._break(BROKE)
             raise
 
-    def _break(self, end: _End) -> None:
+    def _break(self, end: End) -> None:
         if self._end is not None:
             return
         self._end = end
-        if self._stream is not None:
-            self._stream.cancel()
+        if self._link is not None:
+            self._link.cut()
         self._out.close()
         for number, (call, _) in list(self._calls.items()):
             call.responses.put_nowait(None)
@@ -215,17 +133,21 @@ class Channel:
 
     async def close(self) -> None:
         """Calls under way end with `WorkerDied`."""
-        self._break(_BROKE)
+        self._break(BROKE)
         try:
             await self._tasks.close()
         finally:
-            if self._channel is not None:
-                await self._channel.close()
+            if self._link is not None:
+                await self._link.close()
 
 
-def _end_of(error: grpc.aio.AioRpcError) -> _End:
-    end = _ENDS.get(error.code(), _FAILED)
-    return end if end.words else end._replace(words=error.details() or "")
+def _link(key: ChannelKey, received: Callable[[bytes], object], ended: Callable[[End], object]) -> Link:
+    path = socket_of(key.target)
+    if path is not None:
+        return DirectLink(path, key, received, ended)
+    from wool_jupyter.dispatch.grpc_link import GrpcLink  # 50 ms, and threads
+
+    return GrpcLink(key, received, ended)
 
 
 class Channels:

@@ -72,14 +72,15 @@ def balancer(loadbalancer: object) -> None:
         raise TypeError(f"{type(loadbalancer).__name__} is no balancer: it has no `delegate`")
 
 
-def quorum(value: int | None, lease: int | None, static: Collection[WorkerMetadata] | None) -> int:
+def quorum(value: int | None, lease: int | None, known: int | None) -> int:
+    """`known`: how many workers there are at most; None if that is not known."""
     if lease is not None:
         workers("lease", lease, least=1)
     number = 0 if value is None else workers("quorum", value)
     if lease is not None and number > lease:
         raise ValueError(f"a quorum of {number} is never there with a lease of {lease}")
-    if static is not None and number > (usable := len({metadata.uid for metadata in static if not metadata.secure})):
-        raise ValueError(f"a quorum of {number} is never there with {usable} workers that can be asked")
+    if known is not None and number > known:
+        raise ValueError(f"a quorum of {number} is never there with {known} workers that can be asked")
     return number
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.call import Call
+from wool_jupyter.dispatch.link import ChannelKey
 from wool_jupyter.errors import NotReached
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import ACCEPT_TIMEOUT_S, PROBE_TIMEOUT_S
@@ -20,7 +21,7 @@ class WorkerConnection:
         self.metadata = metadata
         self._token = token
         self._channels = channels.of_this_loop()
-        self._key: channels.ChannelKey | None = None
+        self._key: ChannelKey | None = None
 
     @property
     def load(self) -> int:
@@ -93,13 +94,13 @@ class WorkerConnection:
             ended()
             raise
 
-    def _known(self) -> channels.ChannelKey:
+    def _known(self) -> ChannelKey:
         if self._key is None:
             try:
                 token = self._token if self._token is not None else credentials.token_for(self.metadata.address)
             except (OSError, ValueError) as error:  # no such file, or what an address says is no path
                 raise NotReached(f"the pool of worker {self.metadata.uid} is gone") from error
-            self._key = channels.ChannelKey(self.metadata.address, token, self.metadata.options)
+            self._key = ChannelKey(self.metadata.address, token, self.metadata.options)
         return self._key
 
     def give_way_to(self, successor: "WorkerConnection") -> None:

@@ -1,29 +1,25 @@
 """Background jobs of this kernel: submitted by a cell, settled on the main thread when it is idle or before the next cell runs.
 
-loop's thread   a job's end arrives ─▶ between two cells: settle ─┐
-main thread     pre_run_cell ─▶ settle what has arrived ──────────┼─▶ names, result, error, one line
-                             ─▶ wait for names that the cell reads ┘
-                post_run_cell ─▶ which pending names has the cell bound itself?
+loop's thread   a job's end arrives ─▶ between two cells: settle ───────────┐
+main thread     a cell begins (`CellWatch`) ─▶ settle what has arrived ─────┼─▶ names, result, error, one line
+                                            ─▶ wait for names that it reads ┘
 """
 
 import ast
 import asyncio
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.error import InputRejected
-
 from wool_jupyter.errors import JobFailed, WoolError
 from wool_jupyter.notebook import job_words, jobs, reads, results, tracebacks
-from wool_jupyter.notebook.capture import Capture, analyze
+from wool_jupyter.notebook.capture import Capture
 from wool_jupyter.notebook.cell_run import CellRun, Sending
+from wool_jupyter.notebook.cell_watch import CellWatch
 from wool_jupyter.notebook.execution import Execution
-from wool_jupyter.notebook.interrupts import Interrupts
+from wool_jupyter.notebook.interrupts import Interrupts, on_main_thread
 from wool_jupyter.notebook.job import Job
 from wool_jupyter.notebook.job_output import place_of_this_cell
 from wool_jupyter.notebook.jobs import notice
@@ -40,18 +36,6 @@ if TYPE_CHECKING:
 _KEPT = 100  # ended jobs, whose output can be shown again
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """One that runs now. Cells may be nested (%%capture)."""
-
-    settles: frozenset[str] = frozenset()  # names that it has bound or deleted when it has ended well
-    placeholders: frozenset[str] = frozenset()  # pending names that it deletes, and that were not there
-
-
-class _Placeholder:
-    """Lets `del` find a name that is pending."""
-
-
 class Background:
     """Main thread only, but for `_told`. `close` takes the hooks away."""
 
@@ -62,27 +46,21 @@ class Background:
         self._open: dict[int, Execution] = {}  # not settled yet
         self._count = 0
         self._pending = Pending(shell.user_ns)
-        self._cells = [_Cell()]  # the one that submits the first job runs already
         self._loop = asyncio.get_running_loop() if getattr(shell, "kernel", None) is not None else None
         self._unseen: set[int] = set()  # jobs whose news came when no cell ran
         self._untold: set[int] = set()  # failed, and nobody has been told where it stops a run
         self._settling: int | None = None
         self._is_over = False
-        self._gate = _Gate()
-        shell.events.register("pre_run_cell", self._cell_begins)
-        shell.events.register("post_run_cell", self._cell_ended)
-        shell.ast_transformers.append(self._gate)
+        self._watch = CellWatch(shell, self, self._pending)
 
     def close(self) -> None:
-        self._shell.events.unregister("pre_run_cell", self._cell_begins)
-        self._shell.events.unregister("post_run_cell", self._cell_ended)
-        self._shell.ast_transformers.remove(self._gate)
+        self._watch.close()
 
     def submit(self, *, body: str, settings: PoolSettings, route: Route) -> Job:
         """Returns when its inputs are shipped. Raises what keeps them from that, and shows it as a cell's."""
         __tracebackhide__ = True
         with jobs.shown_as_by_a_cell(self._shell):
-            if not _on_main_thread():
+            if not on_main_thread():
                 raise WoolError("A cell in the background is submitted by the main thread, which binds its names")
             run = CellRun(
                 self._shell,
@@ -138,12 +116,17 @@ class Background:
 
     def _show_news(self, job: Job) -> None:
         job.show_news()
-        if not self._cells:
+        if not self._watch.cell_runs:
             self._unseen.add(job.number)
+
+    def show_news_again(self) -> None:
+        """On any thread: a page was loaded that has missed some."""
+        for job in list(self.jobs.values()):
+            job.show_news()
 
     def _between_cells(self) -> None:
         """A callback of the main thread's loop: in the midst of a cell, if that awaits."""
-        if not self._cells:
+        if not self._watch.cell_runs:
             self.settle_arrived()
 
     def settle_arrived(self) -> None:
@@ -168,7 +151,7 @@ class Background:
                 self._untold.add(execution.number)
             execution.let_go()
             self._show_news(self.jobs[execution.number])
-        if interrupts.pressed and self._cells:
+        if interrupts.pressed and self._watch.cell_runs:
             raise KeyboardInterrupt
 
     @contextmanager
@@ -205,7 +188,7 @@ class Background:
 
     def is_settled(self, execution: Execution) -> bool:
         """Settles what has arrived, on the main thread."""
-        if _on_main_thread():
+        if on_main_thread():
             self._settle(execution)
         return execution.settled.is_set()
 
@@ -216,7 +199,7 @@ class Background:
             left_s = None if deadline_s is None else deadline_s - monotonic()
             if left_s is not None and left_s <= 0:
                 raise TimeoutError(f"job {execution.number} has not ended")
-            (execution.arrived if _on_main_thread() else execution.settled).wait(left_s)
+            (execution.arrived if on_main_thread() else execution.settled).wait(left_s)
 
     def result_of(self, execution: Execution) -> Any:
         """Of a settled one."""
@@ -225,7 +208,7 @@ class Background:
         if error is None:
             return execution.value
         self._is_told_of(execution.number)
-        if _on_main_thread():
+        if on_main_thread():
             tracebacks.show_plainly(error) if isinstance(error, WoolError) else tracebacks.show_natively(
                 error, self._shell
             )
@@ -234,7 +217,7 @@ class Background:
     def _is_told_of(self, number: int) -> None:
         """The user, where it stops a run: the next cell takes the names as they are."""
         self._untold.discard(number)
-        if _on_main_thread():
+        if on_main_thread():
             self._pending.forget(number)
 
     def wait_for_all(self, numbers: Iterable[int] | None = None) -> list[Job]:
@@ -261,7 +244,7 @@ class Background:
 
     def _wait_until_bound(self, read: Callable[[set[str]], set[str] | None]) -> None:
         """`read` is asked again after each job, which may bring functions that read more."""
-        if not _on_main_thread():  # which alone binds names: another thread takes what is there
+        if not on_main_thread():  # which alone binds names: another thread takes what is there
             return
         self.settle_arrived()
         while self._pending:
@@ -295,62 +278,23 @@ class Background:
 
     # Cells, plain ones and those of magics.
 
-    def _cell_begins(self, info: Any) -> None:
-        if not _on_main_thread():
-            return
-        self._cells.append(_Cell())
-        try:
-            self._show_unseen()
-            self.settle_arrived()
-            if self._pending:
-                self._cells[-1] = self._about_to_run(info)
-        except (KeyboardInterrupt, JobFailed) as error:
-            self._gate.reject(error)
+    def cell_begins(self) -> None:
+        """News are shown again, now that a cell runs: nbclient listens to it alone."""
+        while self._unseen:
+            if (job := self.jobs.get(self._unseen.pop())) is not None:
+                job.show_news()
+        self.settle_arrived()
 
-    def _about_to_run(self, info: Any) -> _Cell:
-        source = getattr(info, "transformed_cell", None)  # IPython 9.16
-        try:
-            source = source or self._shell.transform_cell(info.raw_cell)
-            capture = analyze(source, self._shell.compile.flags)
-            tree = ast.parse(source)
-        except Exception:  # noqa: BLE001 (whatever a transformer raises: IPython shows it, and the cell does not run)
-            return _Cell()
-        self.cell_is_about_to_read(source, capture)
-        pending, namespace = self._pending.names(), self._shell.user_ns
-        missing = frozenset(
-            name for name in reads.only_deleted(tree, capture) if name in pending and name not in namespace
-        )
-        namespace.update({name: _Placeholder() for name in missing})
-        return _Cell(capture.settles, missing)
-
-    def _cell_ended(self, result: Any) -> None:
-        if not _on_main_thread():
-            return
-        self._gate.open()
-        cell = self._cells.pop() if self._cells else _Cell()
-        namespace = self._shell.user_ns
-        for name in cell.placeholders:
-            if isinstance(namespace.get(name), _Placeholder):
-                del namespace[name]
-        self.cell_has_bound(cell.settles if getattr(result, "success", False) else frozenset())
-        error = getattr(result, "error_in_exec", None)
-        if isinstance(error, NameError) and error.name and (held := self._pending.holders({error.name})):
-            notice(f"`{error.name}` is not bound yet: job {next(iter(held))} is to bind it (`%wool wait` waits for it)")
-        if self._loop is not None and not self._cells:
+    def cell_has_ended(self) -> None:
+        if self._loop is not None:
             self._loop.call_soon(self._between_cells)
 
     def cell_has_bound(self, names: frozenset[str]) -> None:
         """`names`, and what else can be seen."""
-        if not _on_main_thread():
+        if not on_main_thread():
             return
         for text in self._pending.cell_ended(names):
             notice(text)
-
-    def _show_unseen(self) -> None:
-        """Again, now that a cell runs: nbclient listens to it alone."""
-        while self._unseen:
-            if (job := self.jobs.get(self._unseen.pop())) is not None:
-                job.show_news()
 
     # The end of all.
 
@@ -365,37 +309,6 @@ class Background:
     def process_ends(self) -> None:
         """Jobs are not cut without a word, where somebody reads what the process writes: a run without a front end."""
         if (cut := self.unended()) and sys.__stderr__ is not None:
-            who = job_words.listed(cut)
+            who = job_words.numbered(cut)
             print(f"wool: {who} had not ended: `%wool wait` in the last cell waits", file=sys.__stderr__)
         self._is_over = True
-
-
-class _Gate(ast.NodeTransformer):
-    """Where IPython lets a cell be refused: a hook before it can't."""
-
-    def __init__(self) -> None:
-        self._rejection: BaseException | None = None
-
-    def reject(self, error: BaseException) -> None:
-        self._rejection = error
-
-    def open(self) -> None:
-        self._rejection = None
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        error, self._rejection = self._rejection, None
-        if error is None:
-            return node
-        rejected = _rejecting(error)
-        tracebacks.show_plainly(rejected)
-        raise rejected
-
-
-def _rejecting(error: BaseException) -> Any:
-    """The same for who sees it, and of the class that IPython wants."""
-    kind = type(error)
-    return type(kind.__name__, (InputRejected, kind), {"__module__": kind.__module__})(*error.args)
-
-
-def _on_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

@@ -1,18 +1,20 @@
 """The pool as a worker of it sees it: its code may await calls, and never block for one, as a blocked main thread runs none.
 
 await pool.submit(...) ─ packed here ─▶ OtherWorkers (on a loop of their own) ─▶ another worker's main thread
+                                  └──▶ InnerCalls, on this one, if all of them are busy
 """
 
 import asyncio
 import sys
 import warnings
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator
 from typing import Any, Generic, NoReturn, TypeVar
+from weakref import WeakKeyDictionary
 
 from wool_jupyter.errors import BlockedOnOwnPool
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.outputs import TextReader
-from wool_jupyter.pool.lent import OtherWorkers
+from wool_jupyter.pool.lent import Lent, OtherWorkers
 from wool_jupyter.wire import ambient, calls
 from wool_jupyter.worker.identity import Identity
 
@@ -28,11 +30,14 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 
 
 class BorrowedPool:
-    """What a call awaits here runs on another worker as soon as one has nothing else to do."""
+    """What a body awaits here runs on another worker that has nothing else to do, or else inside the body, which waits anyway: so
+    bodies that wait never wait for each other. A thread of a body, or a routine, waits until another worker is free."""
 
     def __init__(self, own: Identity) -> None:
         self._bridge = Bridge()
         self._others = OtherWorkers(own)
+        self._inner = own.inner_calls
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "BorrowedCall[T]":
         """To be awaited; it begins then. Nothing else can be done with it."""
@@ -48,20 +53,44 @@ class BorrowedPool:
         places = self._others.places()
         try:
             packed = calls.pack_blocking(invocation, calls.Data(places))
-            running = self._bridge.enter(self._others.run(packed.body, places=places, ambient=ambient.of_calls()))
-            outcome = await asyncio.wrap_future(running)
-            _print(outcome.text)
-            value, error = calls.Arrived(outcome.data).loaded()
+            outcome = await self._outcome(packed.body, places, ambient.of_calls())
+            value, error = calls.Arrived(outcome).loaded()
         finally:
             self._others.forget(places)
         if error is not None:
             raise error
         return value
 
+    async def _outcome(self, body: bytes, places: tuple[str, ...], state: ambient.State) -> bytes:
+        if not self._inner.can_run():
+            lent = await self._elsewhere(self._others.place_in_time(body, places=places, ambient=state), _closed)
+        else:
+            async with self._turn():  # or all that wait would run here, when another worker is free after the first
+                found = await self._elsewhere(self._others.place(body, places=places, ambient=state), _closed)
+                if found is None:
+                    return self._inner.run(body, state)
+                lent = found
+        outcome = await self._elsewhere(lent.outcome())
+        _print(outcome.text)
+        return outcome.data
+
+    def _turn(self) -> asyncio.Lock:
+        return self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+
+    async def _elsewhere(
+        self, coroutine: Coroutine[Any, Any, T], unwanted: Callable[[T], Coroutine[Any, Any, object]] | None = None
+    ) -> T:
+        return await asyncio.wrap_future(self._bridge.enter(coroutine, unwanted=unwanted))
+
     def __wool_reduce__(self) -> tuple[Any, ...]:
         from wool_jupyter.notebook.pool import pool
 
         return pool, ()
+
+
+async def _closed(lent: Lent | None) -> None:
+    if lent is not None:
+        await lent.close()
 
 
 def _print(directory: str) -> None:

@@ -15,7 +15,7 @@ from uuid import UUID
 from wool_jupyter.errors import CannotLoad, NotBound
 from wool_jupyter.notebook import figures, homecoming, terminal, told
 from wool_jupyter.notebook.capture import Capture, analyze
-from wool_jupyter.notebook.flow import Flow
+from wool_jupyter.notebook.flow import Budget, Flow
 from wool_jupyter.notebook.late_text import Show
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
@@ -147,11 +147,9 @@ class Sending:
 
     def _flow(self, directory: str) -> Flow:
         number, message, shelf = self._run.source.number, terminal.message(self._run.shell), self._runtime.left_out
+        most_bytes = self._run.settings.output_budget_bytes
         return Flow(
-            TextReader(directory),
-            self._run.settings.output_budget_bytes,
-            cell=number,
-            shelve=lambda: shelf.of(number, run=message),
+            TextReader(directory), Budget(most_bytes, cell=number, shelve=lambda: shelf.of(number, run=message))
         )
 
     def _described(self, places: tuple[str, ...], names: cells.Names) -> cells.CellRequest:

@@ -3,19 +3,18 @@
 {"do": "interrupt", "worker": uid, "id": 7}  ─▶  {"did": "interrupt", "error": "", "id": 7}
 """
 
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wool_jupyter.notebook.feed import door
+from wool_jupyter.notebook.on_demand import loaded_runtime
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from wool_jupyter.notebook.magics import Wool
-    from wool_jupyter.notebook.runtime import Runtime
     from wool_jupyter.pool.kernel_pool import KernelPool
 
 Answer: TypeAlias = Callable[[dict[str, Any]], object]
@@ -61,7 +60,7 @@ class Commands:
     def _on_the_loop(
         self, reply: Callable[[str], None], act: "Callable[[KernelPool], Coroutine[Any, Any, object]]"
     ) -> None:
-        runtime = _loaded_runtime()
+        runtime = loaded_runtime()
         pool = None if runtime is None else runtime.running
         if runtime is None or pool is None:
             reply(_NO_POOL)
@@ -69,7 +68,7 @@ class Commands:
         runtime.bridge.enter(act(pool)).add_done_callback(lambda outcome: reply(_outcome_in_words(outcome)))
 
     def _scale(self, reply: Callable[[str], None], workers: int) -> None:
-        runtime = _loaded_runtime()
+        runtime = loaded_runtime()
         if runtime is None or runtime.running is None:
             self._start(reply, workers)
             return
@@ -102,7 +101,7 @@ async def _to_worker(action: str, pool: "KernelPool", worker: str) -> None:
 
 
 def _stop() -> None:
-    if (runtime := _loaded_runtime()) is not None:
+    if (runtime := loaded_runtime()) is not None:
         runtime.stop()
 
 
@@ -129,9 +128,3 @@ def _outcome_in_words(outcome: "Future[Any]") -> str:
 
 def _in_words(error: BaseException) -> str:
     return str(error) or type(error).__name__
-
-
-def _loaded_runtime() -> "Runtime | None":
-    """Without a pool nothing of its side is imported."""
-    loaded = sys.modules.get("wool_jupyter.notebook.runtime")
-    return None if loaded is None else loaded.runtime()

@@ -1,11 +1,12 @@
 """What Tab offers: options and names on the first line of a `%%wool` cell, words and workers after `%wool`."""
 
 import re
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
+
+from wool_jupyter.notebook.on_demand import loaded_runtime
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext
@@ -66,7 +67,7 @@ def _of_the_line(given: list[str], wool: "Wool") -> Iterable[str]:
 
 
 def _workers() -> list[str]:
-    if "wool_jupyter.notebook.runtime" not in sys.modules:
+    if loaded_runtime() is None:
         return []
     from wool_jupyter.notebook import by_hand
 

@@ -121,6 +121,10 @@ def _pool(runtime: "Runtime | None", proc: Path) -> Iterator[tuple[str, str]]:
     told = watcher.watches(runtime.places[0]) if runtime.places else False
     yield "membership", "watched" if told else f"looked at every {COUNTER_POLL_S:g} s: files can't be watched here"
     yield "nursery", f"pid {pool.crew.nursery_pid}  {_process(pool.crew.nursery_pid, proc)}"
+    if (template := pool.crew.template_pid) is None:
+        yield "template", "none: workers are started, not forked"
+    else:
+        yield "template", f"pid {template}, from which workers are forked  {_process(template, proc)}"
     for worker in runtime.workers():
         yield f"worker {worker.uid.hex[:8]}", f"{worker}  {_process(worker.pid, proc)}"
 

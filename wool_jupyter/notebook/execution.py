@@ -104,7 +104,7 @@ class Execution:
             return outcome
         finally:
             await self._tasks.close()
-            await run_to_end(lambda: self._show_text(joined(sending.text.rest())))
+            await run_to_end(lambda: self._show_rest(sending))
 
     def begun(self, call: PoolCall) -> None:
         self._call = call
@@ -143,7 +143,7 @@ class Execution:
         if again:
             await pool.crew.kill(call.worker.uid)
             return
-        await pool.crew.interrupt(call.worker.uid)
+        await call.interrupt()
         await asyncio.wait({asyncio.wrap_future(self._driving)}, timeout=INTERRUPT_GRACE_S)
         if not (call.ended or self._driving.done() or self._delivered):
             await pool.crew.end(call.worker.uid)
@@ -153,6 +153,11 @@ class Execution:
     def _show_ready(self) -> None:
         assert self.sending is not None
         self._show_text(joined(self.sending.text.ready()))
+
+    def _show_rest(self, sending: Sending) -> None:
+        self._show_text(joined(sending.text.rest()))
+        for show in sending.text.last_displays():
+            show()
 
     def _show_text(self, parts: Iterable[tuple[str, str]]) -> None:
         for name, text in parts:
@@ -174,7 +179,8 @@ class Execution:
             case cells.Display(late=True):
                 self.late.append(loaded(event.content))
             case cells.Display():
-                self.show_display(loaded(event.content))
+                content = loaded(event.content)
+                self.sending.text.display(content, event.content.nbytes, partial(self.show_display, content))
             case cells.Failure():
                 self.show_text("stderr", "\n".join([*event.traceback, ""]))
             case cells.Notice(text=text):

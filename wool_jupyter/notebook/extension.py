@@ -4,15 +4,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from wool_jupyter.notebook import comment_form, completion, joblib_offer
-from wool_jupyter.notebook.lab_comm import LabComm
+from wool_jupyter.notebook.lab_link import LabLink
 from wool_jupyter.notebook.magics import Wool
+from wool_jupyter.notebook.on_demand import loaded_runtime
 
 if TYPE_CHECKING:
     from ipykernel.ipkernel import IPythonKernel
     from IPython.core.interactiveshell import InteractiveShell
 
 
-_lab: LabComm | None = None
+_lab: LabLink | None = None
 
 
 def load(shell: "InteractiveShell") -> None:
@@ -25,7 +26,7 @@ def load(shell: "InteractiveShell") -> None:
     completion.install(shell, wool)
     kernel = _kernel_of(shell)
     if kernel is not None and _lab is None:
-        _lab = LabComm(kernel, wool)
+        _lab = LabLink(kernel, wool)
     joblib_offer.offer()
 
 
@@ -50,10 +51,9 @@ def unload(shell: "InteractiveShell") -> None:
     if registered in shell.configurables:
         shell.configurables.remove(registered)
     joblib_offer.withdraw()
-    started = sys.modules.get("wool_jupyter.notebook.runtime")
-    if started is None:
+    runtime = loaded_runtime()
+    if runtime is None:
         return
-    runtime = started.runtime()
     if runtime.end():
         print("wool: stopped the pool")
     background, runtime.background = runtime.background, None

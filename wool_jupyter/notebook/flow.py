@@ -1,4 +1,8 @@
-"""How much of a cell's output reaches the notebook: a budget that fills up again. What is beyond is left out, and kept."""
+"""How much of a cell's output reaches the notebook: a budget that fills up again. What is beyond is left out, and kept.
+
+worker's files ─▶ TextReader ─▶ Flow ─▶ the notebook     a cell has one, its calls one for each worker that they run on
+                                 └─▶ LeftOut              Budget: what all flows of one cell share
+"""
 
 from collections.abc import Callable, Iterator
 from time import monotonic
@@ -10,9 +14,11 @@ from wool_jupyter.wire.text import NAMES, PAIR
 
 _BYTES_PER_S = 10_000  # 36 MB in an hour: a front end can still hold that
 _TAIL_BYTES = 20_000  # of each stream: what is shown of a flood every two seconds, and at its end
+_TAILS = 4  # on credit: several calls may end at one time
 _BATCH_BYTES = 1 << 20
 _DISPLAYS = 2_000
 _DISPLAYS_PER_S = 50.0  # an animation goes on for ever
+_NOTICE_BYTES = 1_000  # that a line about what is missing counts for: they become no flood of their own
 
 
 class Bucket:
@@ -36,30 +42,41 @@ class Bucket:
         self._level = self._most
 
 
-class Flow:
-    """A cell's text, as `TextReader` has it, within the budget; `None`: all of it. `shelve` makes the place for what is left out.
-
-    Owns the reader."""
+class Budget:
+    """Of one cell. `most_bytes` of text at once, `None`: all of it. `shelve` makes the place for what is left out."""
 
     def __init__(
         self,
-        reader: TextReader,
-        budget_bytes: int | None,
+        most_bytes: int | None,
         *,
         cell: int,
         shelve: Callable[[], LeftOut],
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._reader = reader
-        self._cell = cell
+        self.cell = cell
+        self.is_limited = most_bytes is not None
+        self.text = Bucket(float(most_bytes or 0), _BYTES_PER_S, clock)
+        self.displays = Bucket(_DISPLAYS, _DISPLAYS_PER_S, clock)
+        self.tail_bytes = min(_TAIL_BYTES, (most_bytes or 0) // 4)
         self._shelve = shelve
-        self._is_limited = budget_bytes is not None
-        self._text = Bucket(float(budget_bytes or 0), _BYTES_PER_S, clock)
-        self._displays = Bucket(_DISPLAYS, _DISPLAYS_PER_S, clock)
-        self._tail_bytes = min(_TAIL_BYTES, (budget_bytes or 0) // 4)
         self._left_out: LeftOut | None = None
+        self.has_told = False  # why something is missing
+
+    @property
+    def left_out(self) -> LeftOut:
+        if self._left_out is None:
+            self._left_out = self._shelve()
+        return self._left_out
+
+
+class Flow:
+    """A cell's text, as `TextReader` has it, within the budget. Owns the reader."""
+
+    def __init__(self, reader: TextReader, budget: Budget) -> None:
+        self._reader = reader
+        self._budget = budget
         self._gap_bytes = self._gap_displays = 0
-        self._has_told = False
+        self._last_displays: dict[str, Callable[[], object]] = {}  # of those that were too many, by id
 
     def came(self) -> None:
         """As `TextReader.came`."""
@@ -71,48 +88,66 @@ class Flow:
 
     def ready(self, upto: PAIR | None = None) -> Iterator[tuple[str, str]]:
         """As `TextReader.ready`."""
-        if not self._is_limited:
+        if not self._budget.is_limited:
             yield from self._reader.ready(upto)
             return
-        waiting, level = self._reader.waiting(upto), int(self._text.level)
+        waiting, level = self._reader.waiting(upto), int(self._budget.text.level)
         if not waiting:
             return
-        if waiting > level and not self._gap_bytes and level > self._tail_bytes:
+        if waiting > level and not self._gap_bytes and level > self._budget.tail_bytes:
             yield from self._reader.ready(upto, most=level)
-            self._text.take(level)
+            self._budget.text.take(level)
             level = 0
         if waiting > level:
-            self._skip(upto, sparing=0 if upto else self._tail_bytes)
+            self._skip(upto, sparing=0 if upto else self._budget.tail_bytes)
             waiting = self._reader.waiting(upto)
         if waiting <= level:
-            self._text.take(waiting)
-            yield from self._gap()
+            self._budget.text.take(waiting)
+            yield from self._gap()  # on credit: the next one waits
             yield from self._reader.ready(upto)
 
     def rest(self) -> Iterator[tuple[str, str]]:
         """The end: what is left, as far as it is not too much; a flood's last lines in any case."""
-        if self._is_limited:
+        if self._budget.is_limited:
             yield from self.ready()
-            self._skip(None, sparing=self._tail_bytes)
+            self._skip(None, sparing=self._budget.tail_bytes)
             yield from self._gap()
         yield from self._reader.rest()
 
-    def allows_display(self) -> bool:
-        """Asked before each. What is not allowed goes to `leave_out`."""
-        if self._is_limited and self._displays.level < 1:
-            return False
-        self._displays.take(1)
-        return True
+    def lull(self) -> Iterator[tuple[str, str]]:
+        """Nothing follows for a while: as `rest`, unless there were too many such ends a moment ago."""
+        if not (self._gap_bytes or self._gap_displays or self._reader.has_more):
+            return
+        yield from self.ready()
+        if self._budget.is_limited and self._budget.text.level > -_TAILS * self._budget.tail_bytes:
+            self._skip(None, sparing=self._budget.tail_bytes)
+            self._budget.text.take(self._reader.waiting())
+            yield from self._gap()
+            yield from self._reader.ready()
 
-    def leave_out(self, content: dict[str, Any], nbytes: int) -> None:
-        """A display."""
-        self._gap_displays += 1
-        self._shelf().add_display(content, nbytes)
+    def display(self, content: dict[str, Any], nbytes: int, show: Callable[[], object]) -> None:
+        """Shows it, or leaves it out."""
+        budget, ident = self._budget, _display_id(content)
+        if budget.is_limited and budget.displays.level < 1:
+            self._gap_displays += 1
+            budget.left_out.add_display(content, nbytes)
+            self._last_displays[ident] = show
+            return
+        budget.displays.take(1)
+        self._last_displays.pop(ident, None)
+        show()
+
+    def last_displays(self) -> list[Callable[[], object]]:
+        """At the end, where displays were left out: what shows the last one."""
+        shows = list(self._last_displays.values())
+        self._last_displays.clear()
+        return shows
 
     def cleared(self) -> None:
         """Nothing of the cell stands in the notebook any more."""
-        self._text.fill()
-        self._displays.fill()
+        self._budget.text.fill()
+        self._budget.displays.fill()
+        self._last_displays.clear()
 
     def close(self) -> None:
         self._reader.close()
@@ -120,7 +155,7 @@ class Flow:
     def _skip(self, upto: PAIR | None, *, sparing: int) -> None:
         if self._reader.waiting(upto) <= sparing:
             return
-        left_out = self._shelf()
+        left_out = self._budget.left_out
         skipped = iter(()) if left_out.is_full else self._reader.skipped(upto, sparing=sparing)
         while batch := _batch(skipped):
             left_out.add_text(batch)
@@ -132,11 +167,6 @@ class Flow:
             left_out.lose(lost)
             self._gap_bytes += lost
 
-    def _shelf(self) -> LeftOut:
-        if self._left_out is None:
-            self._left_out = self._shelve()
-        return self._left_out
-
     def _gap(self) -> Iterator[tuple[str, str]]:
         """A line where something is missing."""
         what = []
@@ -147,10 +177,15 @@ class Flow:
         if not what:
             return
         self._gap_bytes = self._gap_displays = 0
-        kept = f"`%wool output {self._cell}` has {'what came first of it' if self._shelf().is_full else 'it'}"
-        why = "" if self._has_told else "too much for a notebook: "
-        self._has_told = True
+        self._budget.text.take(_NOTICE_BYTES)
+        kept = f"`%wool output In[{self._budget.cell}]` has {'what came first of it' if self._budget.left_out.is_full else 'it'}"
+        why = "" if self._budget.has_told else "too much for a notebook: "
+        self._budget.has_told = True
         yield "stderr", f"wool: {why}{' and '.join(what)} left out here ({kept})\n"
+
+
+def _display_id(content: dict[str, Any]) -> str:
+    return str((content["transient"] or {}).get("display_id", "")) if content["update"] else ""
 
 
 def _batch(pieces: Iterator[tuple[int, bytes]]) -> Pieces:

@@ -38,7 +38,7 @@ class Interrupts:
         self.ended = False  # the worker was ended because of it
 
     def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
+        if on_main_thread():
             self._before = signal.signal(signal.SIGINT, self._count)
 
     def __exit__(self, *_: object) -> None:
@@ -113,3 +113,7 @@ class Interrupts:
         finally:
             if counting is not None:
                 signal.signal(signal.SIGINT, counting)
+
+
+def on_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

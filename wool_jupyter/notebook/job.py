@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.05
 _NAMES = 8  # are listed; of more, the number
+_LOOK = (  # of text that is printed, in JupyterLab and elsewhere
+    "font-family: var(--jp-code-font-family, monospace); font-size: var(--jp-code-font-size, 13px); "
+    "line-height: var(--jp-code-line-height, 1.3)"
+)
 _COLORS = {"running": "#1976d2", "done": "#2e7d32", "failed": "#c62828"}
 
 
@@ -68,12 +72,12 @@ class Job:
         return self.execution.record.captured()
 
     def __repr__(self) -> str:
-        return f"<Job {self.number}: {self.state}, {in_words(self.execution.elapsed_s())}>"
+        return f"<Job {self.number}: {self.state}, {duration_in_words(self.execution.elapsed_s())}>"
 
     def _ipython_display_(self) -> None:
         """Where the job is shown, it stays up to date: in a saved notebook, too."""
         bundle = self._bundle()
-        display(bundle, raw=True, display_id=self._display_id)
+        display(bundle, raw=True, metadata=self._metadata(), display_id=self._display_id)
         self._is_displayed = True
         if self._bundle() != bundle:  # news that came in between were of a display that nobody knew
             self.show_news()
@@ -81,7 +85,11 @@ class Job:
     def show_news(self) -> None:
         """Where it is displayed already."""
         if self._is_displayed:
-            self.execution.place.update(self._display_id, self._bundle())
+            self.execution.place.update(self._display_id, self._bundle(), self._metadata())
+
+    def _metadata(self) -> dict[str, Any]:
+        """Is saved with the notebook: by it a page that is loaded anew knows the job's line."""
+        return {"wool": {"job": self._display_id}}
 
     def _bundle(self) -> dict[str, str]:
         lines = [self.sentence(), *self.execution.lines]
@@ -89,12 +97,12 @@ class Job:
         head = f'<span style="color: {color}">●</span> {html.escape(lines[0])}'
         return {
             "text/plain": "\n".join(f"wool: {line}" for line in lines),
-            "text/html": f'<div style="padding-left: 0.4em"><code>{head}{"".join(map(_in_html, lines[1:]))}</code></div>',
+            "text/html": f'<div style="{_LOOK}">{head}{"".join(map(_in_html, lines[1:]))}</div>',
         }
 
     def sentence(self) -> str:
         """True also when it is read later."""
-        execution, took = self.execution, in_words(self.execution.elapsed_s())
+        execution, took = self.execution, duration_in_words(self.execution.elapsed_s())
         who = f"job {execution.number}"
         bound = _listed([name for name in execution.bound if not name.startswith("_")])
         match execution.state:
@@ -121,7 +129,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[:_NAMES]) + more
 
 
-def in_words(seconds: float) -> str:
+def duration_in_words(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)

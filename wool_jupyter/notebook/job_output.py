@@ -107,7 +107,7 @@ class Place(Protocol):
     def clear(self, *, wait: bool) -> None: ...
     def error(self, error: BaseException, lines: list[str]) -> None: ...
 
-    def update(self, display_id: str, data: dict[str, Any]) -> None:
+    def update(self, display_id: str, data: dict[str, Any], metadata: dict[str, Any]) -> None:
         """Of something that the cell has displayed under this id."""
 
 
@@ -141,10 +141,10 @@ class _UnderTheCell:
             "error", {"ename": type(error).__name__, "evalue": in_words(error).partition(": ")[2], "traceback": lines}
         )
 
-    def update(self, display_id: str, data: dict[str, Any]) -> None:
+    def update(self, display_id: str, data: dict[str, Any], metadata: dict[str, Any]) -> None:
         """By the cell that runs now, which is the one that nbclient listens to."""
         running = contextvars.Context().run(self._shell.get_parent)  # of no cell's context: the latest request
-        content = {"data": data, "metadata": {}, "transient": {"display_id": display_id}}
+        content = {"data": data, "metadata": metadata, "transient": {"display_id": display_id}}
         self._send("update_display_data", content, parent=running)
 
     def _send(self, kind: str, content: dict[str, Any], *, parent: Any = None) -> None:
@@ -174,8 +174,8 @@ class _Terminal:
         del error
         self.stream("stdout", "\n".join(lines) + "\n")
 
-    def update(self, display_id: str, data: dict[str, Any]) -> None:
-        del display_id
+    def update(self, display_id: str, data: dict[str, Any], metadata: dict[str, Any]) -> None:
+        del display_id, metadata
         self.stream("stdout", data["text/plain"] + "\n")
 
 

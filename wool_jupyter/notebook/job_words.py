@@ -63,11 +63,11 @@ def _wait(background: "Background", numbers: list[int]) -> None:
     open_before = [number for number in background.unended() if number in numbers or not numbers]
     try:
         if open_before:
-            print(f"wool: waits for {listed(open_before)}", flush=True)
+            print(f"wool: waits for {numbered(open_before)}", flush=True)
         waited_for = background.wait_for_all(numbers or None)
     except KeyboardInterrupt:
         if going_on := background.unended():
-            print(f"wool: the wait has ended, and {listed(going_on)} go{'es' if len(going_on) == 1 else ''} on")
+            print(f"wool: the wait has ended, and {numbered(going_on)} go{'es' if len(going_on) == 1 else ''} on")
         raise
     for job in waited_for:
         print(f"wool: {job.sentence()}")
@@ -92,7 +92,7 @@ def _line(job: "Job") -> str:
     return f"{job.sentence()}  ·  In[{execution.cell_number}] {execution.first_line}"
 
 
-def listed(numbers: list[int]) -> str:
+def numbered(numbers: list[int]) -> str:
     if len(numbers) == 1:
         return f"job {numbers[0]}"
     return f"jobs {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

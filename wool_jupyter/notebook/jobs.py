@@ -262,7 +262,7 @@ class _Running:
         return host.ignores(self._call.worker.pid, signal.SIGINT)
 
     def interrupt(self) -> None:
-        self._bridge.enter(self._pool.crew.interrupt(self._call.worker.uid)).result()
+        self._bridge.enter(self._call.interrupt()).result()
 
     def end(self) -> None:
         self._bridge.enter(self._pool.crew.end(self._call.worker.uid)).result()

@@ -38,6 +38,11 @@ class TextReader:
         """None will come: nothing waits for one."""
         self._events = sys.maxsize
 
+    @property
+    def has_more(self) -> bool:
+        """Something was written that has not been read. Had in a microsecond."""
+        return any(os.fstat(fd).st_size != read for fd, read in zip(self._fds, self._read, strict=True))
+
     def waiting(self, upto: PAIR | None = None) -> int:
         """Bytes that could be read now."""
         until, _ = self._readable(upto)

@@ -15,7 +15,7 @@ from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.runtime import Runtime, runtime
 from wool_jupyter.notebook.submissions import Submissions
 from wool_jupyter.notebook.table import as_text, mimebundle
-from wool_jupyter.pool.call_queue import Item
+from wool_jupyter.pool.call_item import Item
 from wool_jupyter.pool.executor import Executor, Line, Terms
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
@@ -117,7 +117,11 @@ class Pool:
             found = self._cells.get(key)
             if found is None:
                 found = self._cells[key] = Submissions(
-                    self._runtime, shell, interrupt=self._interrupt, ended=partial(self._cells.pop, key)
+                    self._runtime,
+                    shell,
+                    output_budget_bytes=_settings().output_budget_bytes,
+                    interrupt=self._interrupt,
+                    ended=partial(self._cells.pop, key),
                 )
         return found
 

@@ -16,6 +16,11 @@ _RUNS_CODE = frozenset({"time", "capture", "timeit", "prun"})  # their code has 
 _SHELL_MAGICS = frozenset({"bash", "sh", "script", "sx", "system", "cd", "writefile"})
 _COMMANDS = frozenset({"system", "getoutput"})
 _QUERIES = frozenset("query eval evaluate sql execute read_sql ols logit glm".split())
+_EVALUATE = _RUN_MAGIC | _COMMANDS | _QUERIES | {"exec"}
+_ONLY_WRAP = frozenset(
+    "property setter getter deleter cached_property classmethod staticmethod abstractmethod overload override "
+    "cache lru_cache wraps contextmanager asynccontextmanager dataclass total_ordering".split()
+)
 _IN_COMMANDS = re.compile(r"\{([^{}]*)\}|\$(\w+)")
 _ITEMS = 100  # of a container that is searched for functions
 _OBJECTS = 10_000  # that are looked at
@@ -26,10 +31,11 @@ def names_read(
     tree: ast.AST, capture: Capture, namespace: Mapping[str, Any], wanted: Container[str]
 ) -> set[str] | None:
     """Those that the cell reads, also by the functions and classes that it uses; None: perhaps any. A name that it only deletes is
-    not read, nor is one that merely stands in a text: unless a magic or a query reads that text."""
+    not read, nor is one that stands in the body of a function that it only defines, or merely in a text: unless a magic or a query
+    reads that text."""
     if capture.whole_namespace:
         return None
-    found = (capture.hard | capture.soft) - only_deleted(tree, capture)
+    found = (capture.hard | capture.soft) - only_deleted(tree, capture) - only_defined(tree)
     return names_reached({*found, *_spoken(tree)}, namespace, wanted)
 
 
@@ -53,6 +59,60 @@ def names_reached(names: Iterable[str], namespace: Mapping[str, Any], wanted: Co
 def only_deleted(tree: ast.AST, capture: Capture) -> frozenset[str]:
     loaded = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     return capture.deletes - loaded
+
+
+def only_defined(tree: ast.AST) -> set[str]:
+    """Names that stand in no code but that of functions which the cell makes and does not use."""
+    bodies: dict[str, list[ast.AST]] = {}
+    runs = _mentioned(_outside_definitions([tree], bodies))
+    waiting = runs & bodies.keys()
+    while waiting:
+        found = _mentioned(itertools.chain.from_iterable(map(ast.walk, bodies.pop(waiting.pop()))))
+        runs |= found
+        waiting |= found & bodies.keys()
+    return _mentioned(node for body in bodies.values() for each in body for node in ast.walk(each)) - runs
+
+
+def _outside_definitions(
+    nodes: Iterable[ast.AST], bodies: dict[str, list[ast.AST]], owner: str = ""
+) -> Iterator[ast.AST]:
+    """What runs with the cell. `bodies` gets the rest by the name that it is used by: its own, or that of its class."""
+    for node in nodes:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if _is_only_made(node):
+                bodies.setdefault(owner or node.name, []).extend(node.body)
+                yield from itertools.chain.from_iterable(map(ast.walk, [*node.decorator_list, node.args]))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as made):
+                bodies.setdefault(owner or name, []).append(made.body)
+                yield from ast.walk(made.args)
+            case ast.ClassDef() if _is_only_made(node):
+                yield from _outside_definitions([*node.decorator_list, *node.bases, *node.keywords], bodies)
+                yield from _outside_definitions(node.body, bodies, owner or node.name)
+            case _:
+                yield node
+                yield from _outside_definitions(ast.iter_child_nodes(node), bodies, owner)
+
+
+def _is_only_made(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Whether its decorators are known to call nothing of it."""
+    for decorator in node.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if getattr(called, "attr", getattr(called, "id", "")) not in _ONLY_WRAP:
+            return False
+    return True
+
+
+def _mentioned(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names that are read or deleted by these, also by code in texts."""
+    names: set[str] = set()
+    for node in nodes:
+        match node:
+            case ast.Name(id=name, ctx=ast.Load() | ast.Del()) | ast.AugAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.Call(func=ast.Attribute(attr=called) | ast.Name(id=called)) if called in _EVALUATE:
+                texts = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+                names.update(*(code_names.identifiers(text) for text in texts if isinstance(text, str)))
+    return names
 
 
 def names_bound(capture: Capture) -> set[str]:

@@ -26,7 +26,6 @@ class Replay:
         self._flow = flow
         self._streams = Streams()
         self._late: list[Callable[[], object]] = []
-        self._held: dict[str, Callable[[], object]] = {}  # the last of the displays that were too many, by id
 
     def tick(self) -> None:
         """The text that is there by now."""
@@ -46,7 +45,6 @@ class Replay:
                 self._display(event)
             case cells.Clear(wait=wait):
                 self._flow.cleared()
-                self._held.clear()
                 self._shell.display_pub.clear_output(wait)
             case cells.Failure():
                 self._fail(event)
@@ -61,12 +59,8 @@ class Replay:
         show = partial(self._shell.display_pub.publish, content["data"], content["metadata"], **shown)
         if event.late:
             self._late.append(show)
-        elif self._flow.allows_display():
-            self._held.pop(_display_id(content), None)
-            show()
         else:
-            self._flow.leave_out(content, event.content.nbytes)
-            self._held[_display_id(content)] = show
+            self._flow.display(content, event.content.nbytes, show)
 
     def _fail(self, event: cells.Failure) -> None:
         kind = type(event.name, (Exception,), {})
@@ -90,9 +84,8 @@ class Replay:
     def end(self) -> None:
         """The text that has not been shown, or a flood's last lines. Where displays were left out, the last one is shown."""
         self._streams.write(self._flow.rest())
-        for show in self._held.values():
+        for show in self._flow.last_displays():
             show()
-        self._held.clear()
 
     def show_late(self) -> None:
         """A plain cell shows its result or error before the figures that were left open."""
@@ -106,7 +99,3 @@ class Replay:
                 show_it()
 
         events.register("post_run_cell", show)
-
-
-def _display_id(content: dict[str, Any]) -> str:
-    return str((content["transient"] or {}).get("display_id", "")) if content["update"] else ""

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from uuid import UUID
@@ -126,7 +125,6 @@ class Runtime:
                 home,
                 settings,
                 environment=environment,
-                version=version("wool_jupyter"),
                 pinned=self.handles.pins,
                 tell=feed.see,
             )

@@ -88,6 +88,14 @@ def _running(shell: "InteractiveShell") -> Any:
     return getattr(shell.displayhook, "exec_result", None)
 
 
+def running_number(shell: "InteractiveShell") -> int:
+    """Of the cell that runs, whatever its source: the outer one, where `%%capture` runs another."""
+    running = _running(shell)
+    if running is None:
+        return int(shell.execution_count)
+    return int(running.execution_count) if running.info.store_history else len(shell.history_manager.input_hist_raw) - 1
+
+
 def _running_number(shell: "InteractiveShell", cell: str) -> int:
     """IPython 9.18 counts up before it runs a cell and 8 afterwards, so the running cell is asked first. A cell that
     %%capture runs is not stored and has no number of its own: its outer cell is the last stored one.

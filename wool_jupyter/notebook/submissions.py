@@ -1,7 +1,7 @@
 """What one cell has submitted to the pool: its calls print under it, for as long as they run, and ■ ends them with it.
 
 the cell's thread ─ submitted ─▶ Submissions ◀─ printed, settled ─ calls, on the loop
-                                     └─ text ─▶ the cell
+                                     └─ text ─▶ a Flow for each worker, one Budget ─▶ the cell
 """
 
 import asyncio
@@ -12,19 +12,24 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from wool_jupyter.notebook import widgets
+from wool_jupyter.notebook import terminal, widgets
 from wool_jupyter.notebook.cell_run import loaded
+from wool_jupyter.notebook.flow import Budget, Flow
+from wool_jupyter.notebook.left_out import LeftOut
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
+from wool_jupyter.notebook.source import running_number
 from wool_jupyter.wire import ambient, batches, cells
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _EVERY_S = 0.05
+_LAST_LINES_S = 2.0  # reading what is left out of a flood may take half a second
 _SWITCHES = 100  # between the streams that are flushed, of one look: each costs a message
 
 
@@ -36,6 +41,7 @@ class Submissions:
         runtime: Runtime,
         shell: "InteractiveShell | None",
         *,
+        output_budget_bytes: int | None,
         interrupt: Callable[["Submissions"], object],
         ended: Callable[[], object],
     ) -> None:
@@ -48,7 +54,8 @@ class Submissions:
         self.directory = self.places[0]
         self.store = runtime.store
         self._show = _Under(shell)
-        self._readers: dict[UUID, TextReader] = {}
+        self._budget = _budget(runtime, shell, output_budget_bytes)
+        self._flows: dict[UUID, Flow] = {}
         self._go_on: set[UUID] = set()
         self._state: tuple[ambient.Cursory, ambient.State] | None = None
         self._lock = threading.Lock()
@@ -83,7 +90,11 @@ class Submissions:
                 self._interrupt(self)
             with self._lock:
                 self._cell_runs = False
-            self._runtime.bridge.post(self._end_if_over)
+                over = not self._unfinished
+            ended = self._runtime.bridge.enter(self._cell_has_ended())
+            if over:  # the last lines of a flood are the cell's, too: who runs it may listen no longer
+                with suppress(TimeoutError):
+                    ended.result(_LAST_LINES_S)
 
         shell.events.register("post_run_cell", cell_ended)
 
@@ -93,10 +104,10 @@ class Submissions:
         """It may be so late that all calls have ended: then nothing is printed there, and the directory is gone."""
         if self._is_over:
             return
-        if worker not in self._readers:
+        if worker not in self._flows:
             directory = batches.text_directory(self.directory, str(worker))
             os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
-            self._readers[worker] = TextReader(directory)
+            self._flows[worker] = Flow(TextReader(directory), self._budget)
         if not self._watched:
             self._watched = True
             self._runtime.bridge.start(self._watch(), "text of calls")
@@ -105,30 +116,35 @@ class Submissions:
         try:
             while self._unfinished:
                 await asyncio.sleep(_EVERY_S)
-                for reader in list(self._readers.values()):
-                    self._show.text(reader.ready())
+                for flow in list(self._flows.values()):
+                    self._show.text(flow.ready())
         finally:
             self._watched = False
 
-    def printed(self, worker: UUID, at: tuple[int, int], shown: tuple[bytes, ...], *, goes_on: bool) -> None:
+    def printed(self, worker: UUID, shown: tuple[bytes, ...], *, goes_on: bool, is_idle: bool) -> None:
         if self._is_over:  # it reports that it gives all calls back
             return
-        reader = self._readers[worker]
+        flow = self._flows[worker]
         for event in map(cells.decode_event, shown):
             if isinstance(event, cells.InPlace):
-                reader.came()
-            self._show.text(reader.ready(event.at))
+                flow.came()
+            self._show.text(flow.ready(event.at))
             if isinstance(event, cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice):
-                self._show.event(event)
-        self._show.text(reader.ready(at))
+                self._show.event(event, flow)
+        self._show.text(flow.lull() if is_idle else flow.ready())
         (self._go_on.add if goes_on else self._go_on.discard)(worker)
 
     def lost(self, worker: UUID) -> None:
         self._go_on.discard(worker)
-        reader = self._readers.pop(worker, None)
-        if reader is not None:
-            self._show.text(reader.rest())
-            reader.close()
+        flow = self._flows.pop(worker, None)
+        if flow is not None:
+            self._end(flow)
+
+    def _end(self, flow: Flow) -> None:
+        self._show.text(flow.rest())
+        for show in flow.last_displays():
+            show()
+        flow.close()
 
     def settled(self) -> None:
         with self._lock:
@@ -137,20 +153,29 @@ class Submissions:
         if over:
             self._runtime.bridge.post(self._end_if_over)
 
+    async def _cell_has_ended(self) -> None:
+        self._end_if_over()
+
     def _end_if_over(self) -> None:
         with self._lock:
             if self._unfinished or self._cell_runs or self._is_over:
                 return
             self._is_over = True
         self._ended()
-        for worker, reader in self._readers.items():
+        for worker, flow in self._flows.items():
             if worker in self._go_on:
-                self._runtime.follow(reader, worker, lambda name, text: self._show.text(iter([(name, text)])))
+                self._runtime.follow(flow, worker, lambda name, text: self._show.text(iter([(name, text)])))
             else:
-                self._show.text(reader.rest())
-                reader.close()
-        self._readers.clear()
+                self._end(flow)
+        self._flows.clear()
         self._resources.close()
+
+
+def _budget(runtime: Runtime, shell: "InteractiveShell | None", most_bytes: int | None) -> Budget:
+    if shell is None:  # a program: its output is not kept in a notebook
+        return Budget(None, cell=0, shelve=LeftOut)
+    number, message, shelf = running_number(shell), terminal.message(shell), runtime.left_out
+    return Budget(most_bytes, cell=number, shelve=lambda: shelf.of(number, run=message))
 
 
 class _Pressed:
@@ -195,7 +220,7 @@ class _Under:
                 self._context.run(self._streams[name].write, text)
             before = name
 
-    def event(self, event: cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice) -> None:
+    def event(self, event: cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice, flow: Flow) -> None:
         match event:
             case cells.Failure():
                 self.text(iter([("stderr", "\n".join([*event.traceback, ""]))]))
@@ -205,18 +230,27 @@ class _Under:
                 return
         if self._kernel is None:
             return
+        match event:
+            case cells.Clear(wait=wait):
+                flow.cleared()
+                self._flush()
+                self._send("clear_output", {"wait": wait})
+            case cells.Comm():
+                self._flush()
+                self._context.run(widgets.say, event.kind, event.comm, loaded(event.content))
+            case cells.Display():
+                content = loaded(event.content)
+                flow.display(content, event.content.nbytes, partial(self._display, content))
+
+    def _flush(self) -> None:
         for stream in self._streams.values():
             self._context.run(stream.flush)
-        if isinstance(event, cells.Clear):
-            self._send("clear_output", {"wait": event.wait})
-            return
-        if isinstance(event, cells.Comm):
-            self._context.run(widgets.say, event.kind, event.comm, loaded(event.content))
-            return
-        content = loaded(event.content)
-        content["transient"] = content["transient"] or {}
-        update = content.pop("update")
-        self._send("update_display_data" if update else "display_data", content)
+
+    def _display(self, content: dict[str, Any]) -> None:
+        kind = "update_display_data" if content["update"] else "display_data"
+        shown = {"data": content["data"], "metadata": content["metadata"], "transient": content["transient"] or {}}
+        self._flush()
+        self._send(kind, shown)
 
     def _send(self, kind: str, content: dict[str, Any]) -> None:
         self._kernel.session.send(self._kernel.iopub_socket, kind, content, parent=self._parent, ident=kind.encode())

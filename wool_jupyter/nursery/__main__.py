@@ -1,8 +1,9 @@
 """The parent of a pool's workers: `python -P -m wool_jupyter.nursery CONTROL_FD KERNEL_PID GENERATION...`.
 
-    kernel ── start, signal, kill, stop ──▶ one thread, ── posix_spawn, kill ──▶ workers
-           ◀─ up, started, ready, exited, ─ one selector ◀─ SIGCHLD, report ────
-              failed, signalled
+    kernel ── (un)prepare, start, ────────▶ one thread, ── posix_spawn or template, ─▶ workers
+              signal, kill, stop            one selector   kill
+           ◀─ up, prepared, started, ready, ─             ◀─ SIGCHLD, report ───────
+              exited, failed, signalled
               (a line of JSON each)
 
 It ends with the kernel, however that ends, and leaves no worker then; and nothing of the namespaces of its GENERATIONs, which a
@@ -10,6 +11,7 @@ kernel that was killed could not sweep itself. It has one thread because the wor
 that started them.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -19,12 +21,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wool_jupyter import host
 from wool_jupyter.discovery.claim import sweep_if_dead
-from wool_jupyter.nursery.children import Children
+from wool_jupyter.nursery.children import Children, spawn
+from wool_jupyter.nursery.template import Template
 from wool_jupyter.settings import CLAIM_PATIENCE_S, LOCK_PAUSE_MAX_S
 
 _LOOK_FOR_PARENT_S = 1.0  # only where there is no descriptor for the kernel's process
@@ -39,6 +43,8 @@ class _Nursery:
         self._control = control
         self._kernel_pid = kernel_pid
         self._children = Children()
+        self._template: Template | None = None
+        self._adopts = host.adopt_orphans()
         self._selector = selectors.DefaultSelector()
         self._woken = _signals_as_bytes()
         self._incoming = b""
@@ -64,6 +70,7 @@ class _Nursery:
 
     def finish(self) -> None:
         """Kills the workers and reaps them, within a bound."""
+        self._drop_template()
         self._children.kill_all()
         deadline = time.monotonic() + _REAP_S
         self._reap()
@@ -117,6 +124,10 @@ class _Nursery:
 
     def _obey(self, message: dict[str, Any]) -> None:
         match message:
+            case {"do": "prepare"}:
+                self._prepare(message)
+            case {"do": "unprepare"}:
+                self._end_template()
             case {"do": "start", "uid": uid}:
                 self._start(uid, message)
             case {"do": "signal", "id": number, "uid": uid, "number": signal_number}:
@@ -130,13 +141,7 @@ class _Nursery:
 
     def _start(self, uid: str, message: dict[str, Any]) -> None:
         try:
-            pid = self._children.start(
-                uid,
-                message["command"],
-                environment=message["environment"],
-                directory=message["directory"],
-                log=message["log"],
-            )
+            pid = self._children.start(uid, partial(self._worker, message))
         except (OSError, ValueError) as error:
             self._send(event="failed", uid=uid, reason=str(error))
             return
@@ -144,6 +149,42 @@ class _Nursery:
         fd = self._children.ready_fd(uid)
         assert fd is not None
         self._watch(fd, lambda: self._on_report(uid, fd))
+
+    def _worker(self, message: dict[str, Any], ready_fd: int) -> int:
+        environment, directory, arguments = message["environment"], message["directory"], message["arguments"]
+        if self._template is not None and self._template.suits(environment, directory):
+            if pid := self._template.fork(arguments, ready_fd):
+                return pid
+            self._end_template()
+        command = [*message["command"], *arguments]
+        return spawn(command, environment, log=message["log"], fd=ready_fd, directory=directory)
+
+    def _prepare(self, message: dict[str, Any]) -> None:
+        self._drop_template()
+        if self._adopts:
+            with contextlib.suppress(OSError, ValueError):
+                self._template = Template(message["command"], message["environment"], log=message["log"])
+        if self._template is None:
+            self._send(event="prepared", pid=None)
+        else:
+            self._watch(self._template.fileno(), self._on_template)
+
+    def _on_template(self) -> None:
+        template = self._template
+        if template is not None and template.takes_news():
+            self._send(event="prepared", pid=template.pid)
+        else:
+            self._end_template()
+
+    def _end_template(self) -> None:
+        self._drop_template()
+        self._send(event="prepared", pid=None)
+
+    def _drop_template(self) -> None:
+        if self._template is not None:
+            self._selector.unregister(self._template.fileno())
+            self._template.end()
+            self._template = None
 
     def _on_report(self, uid: str, fd: int) -> None:
         if self._children.ready_fd(uid) != fd:  # reaped within this round of the selector
@@ -175,6 +216,17 @@ class _Nursery:
             # Those that it takes along did not end by themselves: the kernel hears of one end, its own.
             if (outcome := self._children.reap(uid)) and not self._was_terminated:
                 self._send(event="exited", uid=uid, **outcome)
+        if self._adopts:
+            self._reap_others()
+
+    def _reap_others(self) -> None:
+        """The template, what templates have left on their way to a worker, and what a worker's children have left."""
+        mine = self._children.pids
+        while (pid := host.ended_child()) and pid not in mine:
+            os.waitpid(pid, 0)
+            if self._template is not None and self._template.pid == pid:
+                self._template.was_reaped()
+                self._end_template()
 
     def _send(self, **event: Any) -> None:
         self._outgoing += json.dumps(event).encode() + b"\n"

@@ -5,12 +5,12 @@ import fcntl
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from wool_jupyter import host
 
-READY_FD = 3  # where a worker writes its report: one line of JSON
+_THEIR_FD = 3  # where a worker writes its report: one line of JSON
 _REPORT_MAX_BYTES = 1 << 20
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
@@ -27,7 +27,7 @@ class _Child:
 
 
 class Children:
-    """For a process with one thread and no other children: it changes its working directory to start a worker in one.
+    """For a process with one thread.
 
     A pid is signalled only while its process is not reaped, so it can't be another's, nor can its group's number.
     """
@@ -38,21 +38,20 @@ class Children:
     def __bool__(self) -> bool:
         return bool(self._by_uid)
 
-    def start(self, uid: str, command: list[str], *, environment: dict[str, str], directory: str, log: str) -> int:
-        """The pid; the worker leads a session of its own. OSError or ValueError if it can't be started."""
+    def start(self, uid: str, make: Callable[[int], int]) -> int:
+        """The pid. `make` gets the descriptor of the report and returns a child that leads a session of its own; OSError or
+        ValueError if it can't."""
         if uid in self._by_uid:
             raise ValueError(f"{uid} runs already")
         ready_fd, theirs = os.pipe()
         try:
             os.set_blocking(ready_fd, False)
-            os.chdir(directory)
-            pid = _spawn(command, environment, log=log, ready_fd=theirs)
+            pid = make(theirs)
         except BaseException:
             os.close(ready_fd)
             raise
         finally:
             os.close(theirs)
-            os.chdir("/")
         self._by_uid[uid] = _Child(uid, pid, ready_fd)
         return pid
 
@@ -95,6 +94,10 @@ class Children:
         for child in self._by_uid.values():
             _kill_group(child.pid)
 
+    @property
+    def pids(self) -> set[int]:
+        return {child.pid for child in self._by_uid.values()}
+
     def ended(self) -> list[str]:
         """Workers to reap. Their last report can still be read."""
         return [child.uid for child in self._by_uid.values() if host.has_ended(child.pid)]
@@ -115,28 +118,34 @@ class Children:
         return {**outcome, "peak_rss_bytes": peak_rss_bytes}
 
 
-def _spawn(command: list[str], environment: dict[str, str], *, log: str, ready_fd: int) -> int:
-    with _moved_above(ready_fd) as source:
-        return os.posix_spawn(
-            command[0],
-            command,
-            environment,
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, log, _LOG_FLAGS, 0o600),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-                (os.POSIX_SPAWN_DUP2, source, READY_FD),
-            ],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
-        )
+def spawn(command: list[str], environment: dict[str, str], *, log: str, fd: int, directory: str = "/") -> int:
+    """The pid of a process that leads a session of its own, and has `fd` as its descriptor 3. For a process with one thread:
+    it changes its working directory meanwhile. OSError or ValueError if it can't be started."""
+    with _moved_above(fd) as source:
+        try:
+            os.chdir(directory)
+            return os.posix_spawn(
+                command[0],
+                command,
+                environment,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, log, _LOG_FLAGS, 0o600),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                    (os.POSIX_SPAWN_DUP2, source, _THEIR_FD),
+                ],
+                setsid=True,
+                setsigmask=[],
+                setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+            )
+        finally:
+            os.chdir("/")
 
 
 @contextlib.contextmanager
 def _moved_above(fd: int) -> Iterator[int]:
-    """A copy that is not itself READY_FD: a dup2 to the same number keeps close-on-exec with older C libraries."""
-    copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, READY_FD + 1)
+    """A copy that is not itself that descriptor: a dup2 to the same number keeps close-on-exec with older C libraries."""
+    copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _THEIR_FD + 1)
     try:
         yield copy
     finally:

@@ -19,6 +19,7 @@ from wool_jupyter.errors import StartFailed
 from wool_jupyter.nursery.exits import Exit
 
 _UP_S = 20.0  # an interpreter's start on a machine that is busy
+_PREPARED_S = 5.0  # for some large libraries to be imported; a start that waits longer gains nothing
 _STOP_S = 2.0  # Jupyter kills a kernel 5 s after it asked it to stop
 _LINE_MAX_BYTES = 8 << 20
 _LOG_TAIL_BYTES = 4096
@@ -67,6 +68,8 @@ class Nursery:
         self._writer: asyncio.StreamWriter | None = None
         self._workers: dict[str, _Starting] = {}
         self._signals: dict[int, asyncio.Future[bool]] = {}
+        self._prepared: asyncio.Future[None] | None = None
+        self.template_pid: int | None = None  # of the process that workers are forked from; None: they are started
         self._numbers = itertools.count()
         self._tasks = OwnedTasks("nursery")
 
@@ -91,17 +94,37 @@ class Nursery:
             raise
         return nursery
 
+    def prepare(self, command: Sequence[str], *, environment: Mapping[str, str], log: Path) -> None:
+        """Workers with this environment are forked from now on, where that is possible, by the process that `command` starts
+        (`worker.template`). One that was there before is ended."""
+        if self.lost.done():
+            return
+        _resolve(self._prepared, None)
+        self._prepared, self.template_pid = self._loop.create_future(), None
+        self._send(do="prepare", command=list(command), environment=dict(environment), log=str(log))
+
+    def unprepare(self) -> None:
+        """Ends that process."""
+        self._send(do="unprepare")
+
+    async def prepared(self) -> None:
+        """Returns when workers can be forked, or it is known that they can't; in time for whoever can wait."""
+        if self._prepared is not None:
+            await asyncio.wait({self._prepared}, timeout=_PREPARED_S)
+
     async def spawn(
         self,
         uid: str,
         command: Sequence[str],
+        arguments: Sequence[str] = (),
         *,
         environment: Mapping[str, str],
         log: Path,
         timeout_s: float,
         directory: Path = Path("/"),
     ) -> Child:
-        """Returns when the worker has written its report. `directory` is where it starts.
+        """Returns when the worker has written its report. It is forked, with the arguments, or else started by the command that
+        these complete. `directory` is where it starts.
 
         Raises StartFailed, with its end in words and the log's last lines, if it ends first, can't be started or takes
         too long; then, and if cancelled, it is killed.
@@ -111,8 +134,9 @@ class Nursery:
         if self.lost.done():
             raise StartFailed("A worker can't start: the process that looks after the workers is gone")
         worker = self._workers[uid] = _Starting(self._loop)
-        request = {"command": list(command), "environment": dict(environment), "directory": str(directory)}
-        self._send(do="start", uid=uid, log=str(log), **request)
+        how = {"command": list(command), "arguments": list(arguments)}
+        where = {"environment": dict(environment), "directory": str(directory), "log": str(log)}
+        self._send(do="start", uid=uid, **how, **where)
         try:
             outcomes: set[asyncio.Future[Any]] = {worker.ready, worker.failed, worker.exited}
             await asyncio.wait(outcomes, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -135,6 +159,11 @@ class Nursery:
             return await sent
         finally:
             del self._signals[identity]
+
+    async def ended(self, uid: str, *, within_s: float) -> None:
+        """Returns when no process of that name runs, or after that time: also of one that was killed before it was ready."""
+        if (worker := self._workers.get(uid)) is not None:
+            await asyncio.wait({worker.exited}, timeout=within_s)
 
     def kill(self, uid: str) -> None:
         """The worker and its children, now. The child's `exited` tells when it is gone; an unknown uid is fine."""
@@ -175,6 +204,9 @@ class Nursery:
         match event:
             case {"event": "up"}:
                 self._up.set_result(None)
+            case {"event": "prepared", "pid": pid}:
+                self.template_pid = pid
+                _resolve(self._prepared, None)
             case {"event": "signalled", "id": identity, "alive": alive}:
                 if (sent := self._signals.get(identity)) is not None and not sent.done():
                     sent.set_result(alive)
@@ -191,6 +223,7 @@ class Nursery:
                 worker.failed.set_result(event["reason"])
                 if not worker.pid:
                     del self._workers[event["uid"]]
+                    _resolve(worker.exited, _UNKNOWN)
             case "exited":
                 del self._workers[event["uid"]]
                 _resolve(worker.exited, Exit(event["code"], event["signal"], event["peak_rss_bytes"]))
@@ -201,6 +234,8 @@ class Nursery:
         self._workers.clear()
         for sent in self._signals.values():
             _resolve(sent, False)
+        self.template_pid = None
+        _resolve(self._prepared, None)
         _resolve(self.lost, None)
 
     def _why_not_up(self, log: Path, *, ended: bool) -> str:
@@ -225,8 +260,8 @@ class Nursery:
         self._control.close()
 
 
-def _resolve(future: asyncio.Future[Any], value: object) -> None:
-    if not future.done():  # whoever awaited it may have cancelled it
+def _resolve(future: asyncio.Future[Any] | None, value: object) -> None:
+    if future is not None and not future.done():  # whoever awaited it may have cancelled it
         future.set_result(value)
 
 

@@ -1,46 +1,40 @@
-"""The workers that a pool has started: announced when they serve, watched, dropped and replaced when they end.
+"""The workers that a pool has started: as many as are wanted, announced when they serve, and replaced when they end.
 
-nursery ─ ready, exits ─▶ crew ─ added, dropped ─▶ discovery ─▶ proxy
-                           └─ free main threads ─▶ slots
+starts ─ member ─▶ roster ─ free main threads ─▶ calls
+                   │   └─ who fails a call ─▶ care
+        exits ◀────┘
 """
 
 import asyncio
-import logging
 import signal
-import sys
-import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from uuid import UUID, uuid4
+from contextlib import contextmanager
+from uuid import UUID
 
-from wool_jupyter import host
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.to_end import to_end
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
-from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import NoWorkersAvailable, RpcError, StartFailed
+from wool_jupyter.errors import NoWorkersAvailable, StartFailed
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool import events, supervisor
+from wool_jupyter.pool.announcer import Announcer
+from wool_jupyter.pool.care import Care
+from wool_jupyter.pool.doubt import Doubt
 from wool_jupyter.pool.ends import Ends
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
-from wool_jupyter.pool.obituary import has_crashed, how_it_ended, obituary
+from wool_jupyter.pool.obituary import how_it_ended, obituary
+from wool_jupyter.pool.roster import Roster
 from wool_jupyter.pool.slots import Slots
-from wool_jupyter.records import ChannelOptions, DiscoveryEventType, WorkerMetadata
-from wool_jupyter.settings import ANNOUNCE_S, EXIT_REPORT_S
-from wool_jupyter.wire import layout
-from wool_jupyter.wire.ledger import Ledger
+from wool_jupyter.pool.starts import Starts
+from wool_jupyter.pool.surplus import Surplus
+from wool_jupyter.records import ChannelOptions
+from wool_jupyter.settings import EXIT_REPORT_S
 
 _LOST = "The process that looks after the workers has ended, and they with it: a new pool has new ones"
-
 _ASKED = "as was asked"
 _OPTIONS = ChannelOptions()
-
-_GONE = 64  # ended workers that a call on its way may still name
-
-_log = logging.getLogger(__name__)
 
 
 class Crew:
@@ -58,7 +52,6 @@ class Crew:
         most: int,
         start_timeout_s: float,
         environment: Mapping[str, str],
-        version: str,
         tags: frozenset[str] = frozenset(),
         pinned: Callable[[UUID], bool] = lambda _: False,
         tell: events.Tell = events.to_nobody,
@@ -66,35 +59,43 @@ class Crew:
     ) -> None:
         """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
         announced, before its main thread counts as free. `pinned`: whether a smaller crew must not let a worker go."""
-        self._home = home
         self._nursery = nursery
         self._proxy = proxy
         proxy.observe(placed=self._took_a_call, failed=self._failed_a_call, dropped=self._failed_a_call)
-        self._publisher = publisher
-        self._admitted = admitted
-        self.slots = Slots(wanted=self.supervise)  # the free main threads, and who waits for one
         self._keep = 0
         self._most = most
-        self._start_timeout_s = start_timeout_s
-        self._environment = dict(environment)
-        self._version = version
-        self._tags = tags
         self.pins = pinned
         self._tell = tell
         nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
-        self._options = options
-        self._members: dict[UUID, Member] = {}
-        self._gone: deque[Member] = deque(maxlen=_GONE)
-        self._announcing = asyncio.Lock()  # in order: a worker's place has to be free before its successor's is taken
+        self._roster = Roster(wanted=self.supervise)
+        self._announcer = Announcer(publisher)
+        self._starts = Starts(
+            home,
+            nursery,
+            self._announcer,
+            admitted=admitted,
+            timeout_s=start_timeout_s,
+            environment=environment,
+            tags=tags,
+            options=options,
+        )
         self._starting = 0
-        self._starts: list[asyncio.Task[None]] = []  # of those that `supervise` has asked for, the latest last
+        self._on_their_way: list[asyncio.Task[None]] = []  # those that `supervise` has asked for, the latest last
         self._looking = 0
-        self._in_doubt = False
-        self._retried = 0  # starts without work, since a worker has served
-        self._retry: asyncio.TimerHandle | None = None
+        self._doubt = Doubt(passed=self.supervise)
         self._tasks = OwnedTasks("crew")
         self._ending = OwnedTasks("end of a crew")
         self._ends = Ends(nursery)
+        self._care = Care(self._roster, proxy=proxy, announcer=self._announcer, ends=self._ends, tasks=self._tasks)
+        self._surplus = Surplus(
+            self._roster,
+            proxy=proxy,
+            announcer=self._announcer,
+            ends=self._ends,
+            pinned=pinned,
+            tell=tell,
+            tasks=self._tasks,
+        )
 
     @property
     def lost(self) -> bool:
@@ -102,13 +103,23 @@ class Crew:
         return self._nursery.lost.done()
 
     @property
-    def size(self) -> int:
-        """Workers that stay, with those that are starting."""
-        return self._staying + self._starting
+    def nursery_pid(self) -> int:
+        return self._nursery.pid
 
     @property
-    def _staying(self) -> int:
-        return sum(not member.drains for member in self._members.values())
+    def template_pid(self) -> int | None:
+        """Of the process that workers are forked from; None where they are started."""
+        return self._nursery.template_pid
+
+    @property
+    def slots(self) -> Slots:
+        """The free main threads, and who waits for one."""
+        return self._roster.slots
+
+    @property
+    def size(self) -> int:
+        """Workers that stay, with those that are starting."""
+        return self._roster.staying + self._starting
 
     @property
     def most(self) -> int:
@@ -119,17 +130,14 @@ class Crew:
     def starting(self) -> int:
         return self._starting
 
-    @property
-    def nursery_pid(self) -> int:
-        return self._nursery.pid
-
     def member(self, uid: UUID) -> Member | None:
-        return self._members.get(uid)
+        return self._roster.member(uid)
 
     def snapshot(self) -> list[WorkerSnapshot]:
         """Oldest first."""
-        found = [WorkerSnapshot(uid, m.metadata.pid, m.calls > 0, m.started) for uid, m in self._members.items()]
-        return sorted(found, key=lambda worker: worker.started)
+        return self._roster.snapshot()
+
+    # How many.
 
     async def start_all(self, workers: int) -> None:
         """Returns when they all serve; from then on there are as many. An ExceptionGroup has what their starts raised."""
@@ -145,13 +153,11 @@ class Crew:
         if failures:
             raise ExceptionGroup(f"{len(failures)} of {workers} workers did not start", failures)
 
-    # How many.
-
     async def grow(self, workers: int) -> None:
         """To that many; a larger crew stays as it is. Does not wait for those that it starts."""
         self._allow(max(self._most, workers))
         self._keep = max(self._keep, workers)
-        self._trust()
+        self._doubt.settle()
         self.supervise()
 
     async def scale(self, workers: int) -> None:
@@ -159,71 +165,20 @@ class Crew:
         and busy ones when their calls are over; a pinned one stays."""
         self._allow(workers)
         self._keep = workers
-        self._trust()
+        self._doubt.settle()
         surplus = max(0, self.size - workers)
-        given_up = self._starts[max(0, len(self._starts) - surplus) :]
+        given_up = self._on_their_way[max(0, len(self._on_their_way) - surplus) :]
         if given_up:
             await asyncio.sleep(0)  # a task that is cancelled before it has begun never comes to its `finally`
             for start in given_up:
                 start.cancel()
             await asyncio.wait(given_up)
-        for member in sorted(self._members.values(), key=lambda member: member.last_used, reverse=True):
-            if member.drains and not member.leaves and self.size < workers:
-                self._stays(member)
+        self._surplus.recall(up_to=workers - self.size)
         self.supervise()
 
     def _allow(self, most: int) -> None:
         self._most = most
         self._tell(events.MostChanged(most))
-
-    def _let_surplus_go(self) -> None:
-        if self._staying <= self._most:
-            return
-        present = [
-            supervisor.Candidate(uid, self._is_busy(member), self.pins(uid), member.last_used, member.started)
-            for uid, member in self._members.items()
-            if not member.drains
-        ]
-        for uid in supervisor.workers_to_part(present, self._most):
-            member = self._members[uid]
-            is_busy = self._is_busy(member)
-            member.drains = True
-            self._tell(events.Drains(uid, drains=True))
-            self._proxy.evict(uid)
-            if not is_busy:
-                if member.care is None:
-                    self.slots.remove()
-                self._lets_go(member)
-
-    def _is_busy(self, member: Member) -> bool:
-        """Also with a call that is on its way there and holds the slot."""
-        if member.calls > 0 or member.care is not None:
-            return member.calls > 0
-        found = self._proxy.workers.workers.get(member.metadata.uid)
-        return found is not None and found.connection.load > 0
-
-    def _is_free_while_draining(self, member: Member) -> None:
-        if self.pins(member.metadata.uid) or self._staying < self._most:
-            self._stays(member)
-        else:
-            self._lets_go(member)
-
-    def _stays(self, member: Member) -> None:
-        """After all."""
-        member.drains = False
-        self._tell(events.Drains(member.metadata.uid, drains=False))
-        self._proxy.readmit(member.metadata.uid)
-        if member.calls == 0 and member.care is None:
-            self.slots.add()
-
-    def _lets_go(self, member: Member) -> None:
-        member.leaves = True
-        member.ended_by_us = member.ended_by_us or "as the pool became smaller"
-        self._tasks.start(self._let_go(member), f"farewell to {member.metadata.uid}")
-
-    async def _let_go(self, member: Member) -> None:
-        await self._announce_end(member.metadata)
-        await self._ends.drain(member)
 
     @contextmanager
     def wanted(self) -> Iterator[None]:
@@ -242,26 +197,29 @@ class Crew:
         if self.lost:
             self.slots.fail(StartFailed(_LOST))
             return
-        self._let_surplus_go()
+        self._surplus.let_go(beyond=self._most)
         standing = supervisor.Standing(
             keep=self._keep,
             most=self._most,
-            present=self._staying,
+            present=self._roster.staying,
             starting=self._starting,
             free=self.slots.free,
             waiting=self.slots.waiting + self._looking,
-            in_doubt=self._in_doubt,
+            in_doubt=self._doubt.is_there,
         )
         for _ in range(supervisor.workers_to_start(standing)):
             self._starting += 1
             start = self._tasks.start(self._start(), "start of a worker")
-            self._starts.append(start)
-            start.add_done_callback(self._starts.remove)
+            self._on_their_way.append(start)
+            start.add_done_callback(self._on_their_way.remove)
+
+    # One that comes, and one that has ended.
 
     async def _start(self) -> None:
         failure: Exception | None = None
         try:
             await self._started()
+            self._starts.prepare()
         except StartFailed as error:
             failure = error
         except Exception as error:  # noqa: BLE001 (whoever waits in the line must hear of it)
@@ -269,134 +227,42 @@ class Crew:
         finally:
             self._starting -= 1
         if failure is not None:
-            self._doubt()
-            if not self._members and not self._starting:
+            self._doubt.start_failed()
+            if not len(self._roster) and not self._starting:
                 self.slots.fail(failure)
 
     async def _started(self) -> None:
-        uid = uuid4()
-        self._tell(events.Starting(uid))
-        try:
-            await self._serves(uid)
-        except BaseException as error:
-            self._tell(events.NotStarted(uid, str(error)))
-            raise
-
-    async def _serves(self, uid: UUID) -> None:
-        ledger = Ledger.create(layout.ledger(self._home.directory, str(uid)))
-        # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
-        command = [
-            sys.executable,
-            "-P",
-            "-X",
-            "faulthandler",  # a library that crashes when it is imported is named in the log
-            "-m",
-            "wool_jupyter.worker",
-            str(uid),
-            str(self._home.short_directory),
-            str(self._nursery.pid),
-        ]
-        child = await self._nursery.spawn(
-            str(uid), command, environment=self._environment, log=self._home.log, timeout_s=self._start_timeout_s
-        )
-        # Before anything runs there.
-        oom_kills, crash_report = host.oom_kills(), layout.crash_report(self._home.directory, child.uid)
-        address = child.report["address"]
-        metadata = WorkerMetadata(uid, address, child.pid, self._version, self._tags, options=self._options)
-        member = Member(metadata, child, time.time(), oom_kills, crash_report, ledger)
-        try:
-            await self._announce("worker-added", metadata)
-            if self._admitted is not None:
-                await self._admitted(uid)
-        except BaseException:
-            self._nursery.kill(str(uid))
-            await self._announce_end(metadata)  # it may have been announced for all that
-            raise
-        self._members[uid] = member
-        self._tasks.start(self._watch(member), f"watch over {uid}")
-        self.slots.add()
+        member = await self._starts.worker(self._tell, at_once=self.slots.waiting > 0)
+        self._tasks.start(self._watch(member), f"watch over {member.metadata.uid}")
+        self._roster.joins(member)
 
     async def _watch(self, member: Member) -> None:
         await asyncio.wait({member.child.exited})
         uid = member.metadata.uid
-        if member.calls == 0 and member.care is None and not member.drains:
-            self.slots.remove()
-        self._gone.append(self._members.pop(uid))
+        self._roster.ends(member)
         member.ledger.close()
         self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
-        if not self._is_proven(member):
-            self._doubt()
+        self._doubt.ended(member)
         self.supervise()
         self._proxy.evict(uid)
-        self._tidy(member)
-        await self._announce_end(member.metadata, timeout_s=None)  # nobody waits for it, and nobody says it later
-
-    @staticmethod
-    def _is_proven(member: Member) -> bool:
-        """Its end says nothing about the start of others."""
-        is_old = time.time() - member.started > supervisor.PROVEN_S
-        return bool(member.last_used) or is_old or member.asked_to_end or member.leaves
-
-    def _doubt(self) -> None:
-        if self._in_doubt or self.slots.closed:
-            return
-        self._in_doubt = True
-        if (pause_s := supervisor.pause_in_doubt(self._retried)) is not None:
-            self._retry = asyncio.get_running_loop().call_later(pause_s, self._start_again)
-
-    def _start_again(self) -> None:
-        self._retried += 1
-        self._in_doubt = False
-        self.supervise()
-
-    def _trust(self) -> bool:
-        """Whether there was a doubt."""
-        if self._retry is not None:
-            self._retry.cancel()
-        was_in_doubt, self._in_doubt, self._retried = self._in_doubt, False, 0
-        return was_in_doubt
-
-    def _tidy(self, member: Member) -> None:
-        """Its socket and ledger, and the report of a crash that it did not come to: a home may see many workers."""
-        for path in (layout.socket, layout.ledger):
-            path(self._home.directory, str(member.metadata.uid)).unlink(missing_ok=True)
-        if not has_crashed(member.crash_report):
-            member.crash_report.unlink(missing_ok=True)
-
-    async def _announce(self, event: DiscoveryEventType, metadata: WorkerMetadata) -> None:
-        async with self._announcing:
-            await self._publisher.publish(event, metadata)
-
-    async def _announce_again(self, metadata: WorkerMetadata) -> None:
-        try:
-            await self._announce("worker-added", metadata)
-        except Exception:  # noqa: BLE001 (said in the log: it is tried again)
-            _log.warning("worker %s could not be announced again", metadata.uid, exc_info=True)
-
-    async def _announce_end(self, metadata: WorkerMetadata, *, timeout_s: float | None = ANNOUNCE_S) -> None:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._announce("worker-dropped", metadata)
-        except Exception:  # noqa: BLE001 (said in the log: the worker's end is not to depend on it)
-            _log.warning("the end of worker %s could not be announced", metadata.uid, exc_info=True)
+        self._starts.tidy(uid)
+        await self._announcer.dropped(member.metadata, timeout_s=None)  # nobody waits for it, and nobody says it later
 
     # Calls on them.
 
     def takes(self, uid: UUID) -> Member | None:
-        """A call was placed there, with a slot. One that has ended since is told by the call's first step; None for a worker of
-        somebody else."""
-        member = self._members.get(uid) or next((gone for gone in self._gone if gone.metadata.uid == uid), None)
-        if member is None:
-            self.slots.add()
-            return None
-        member.calls += 1
-        if member.calls > 1 or uid not in self._members:
-            self.slots.add()  # it waits behind another call there, or for nobody: no main thread is taken
-        return member
+        """As `Roster.takes`."""
+        return self._roster.takes(uid)
+
+    def release(self, member: Member) -> None:
+        """That call is over."""
+        self._roster.releases(member)
+        if member.drains and member.calls == 0 and self._roster.member(member.metadata.uid) is not None:
+            self._surplus.is_free(member, most=self._most)
 
     def obituary_of(self, uid: UUID) -> Callable[[], Awaitable[str]] | None:
         """None for a worker of somebody else."""
-        member = self._members.get(uid)
+        member = self._roster.member(uid)
         if member is None:
             return None
 
@@ -406,89 +272,55 @@ class Crew:
 
         return told
 
-    def release(self, member: Member) -> None:
-        member.calls -= 1
-        if member.calls > 0 or member.metadata.uid not in self._members:
-            return
-        if member.drains:
-            self._is_free_while_draining(member)
-        elif member.care is None:
-            self.slots.add()
-
     def _took_a_call(self, uid: UUID) -> None:
-        member = self._members.get(uid)
+        member = self._roster.member(uid)
         if member is not None:
             member.last_used = asyncio.get_running_loop().time()
-            if self._trust():
+            if self._doubt.settle():
                 self.supervise()
 
-    def _failed_a_call(self, uid: UUID) -> None:
-        """It could not be asked. There is no slot for it until it answers again; if it does not, it is replaced."""
-        member = self._members.get(uid)
-        if member is None or member.care is not None or member.ended_by_us:
-            return
+    def _failed_a_call(self, uid: UUID) -> bool:
+        """It could not be asked. False for a worker of somebody else."""
+        member = self._roster.member(uid)
+        if member is None:
+            return False
+        if member.ended_by_us or member.care is not None:
+            return True
         if member.drains:
-            if member.calls == 0 and not member.leaves:  # the call that was on its way there: its slot is given back
-                self.slots.remove()
-                self._lets_go(member)
-            return
-        if member.calls == 0:
-            self.slots.remove()
-        member.care = self._tasks.start(self._heal(member), f"care for {uid}")
+            self._surplus.lost_its_call(member)
+        else:
+            self._care.begin(member)
+        return True
 
     async def cared_for(self, uid: UUID) -> None:
         """Returns when it is known whether a worker that could not be asked can be asked again; at once for any other."""
-        member = self._members.get(uid)
+        member = self._roster.member(uid)
         if member is not None and member.care is not None:
             await asyncio.wait({member.care})
-
-    async def _heal(self, member: Member) -> None:
-        uid, failed = member.metadata.uid, 0
-        while (pause_s := supervisor.pause_before_probe(failed)) is not None:
-            await asyncio.wait({member.child.exited}, timeout=pause_s)
-            if uid not in self._members:
-                return
-            try:
-                with closing(WorkerConnection(member.metadata)) as connection:
-                    await connection.probe()
-            except RpcError:
-                failed += 1
-                continue
-            if member.drains:
-                return
-            if not self._proxy.readmit(uid):  # it is well: another has its place, or somebody else has dropped it
-                await self._announce_again(member.metadata)
-                await asyncio.wait({member.child.exited}, timeout=supervisor.ROOM_S)
-                continue
-            member.care = None
-            if member.calls == 0:
-                self.slots.add()
-            return
-        await self._ends.kill(member, "as it did not answer any more")
 
     # Their end.
 
     async def interrupt(self, uid: UUID) -> None:
         """SIGINT, to the worker and its children, as Jupyter does with a kernel. Returns once it is sent, so that one sent for a
         call can't reach the next."""
-        if (member := self._members.get(uid)) is not None:
+        if (member := self._roster.member(uid)) is not None:
             await self._ends.signal(member, signal.SIGINT)
 
     async def end(self, uid: UUID) -> None:
         """SIGTERM, then SIGKILL. Returns when the worker has ended."""
-        if (member := self._members.get(uid)) is not None:
+        if (member := self._roster.member(uid)) is not None:
             await self._ends.end(member, _ASKED)
 
     async def restart(self, uid: UUID) -> None:
         """Ends it, whatever it does; another takes its place. Returns when it has ended."""
-        if (member := self._members.get(uid)) is not None:
+        if (member := self._roster.member(uid)) is not None:
             member.asked_to_end = True
             member.ended_by_us = member.ended_by_us or _ASKED
             await self._ends.end(member, _ASKED)
 
     async def kill(self, uid: UUID, why: str = _ASKED) -> None:
         """Returns when the worker has ended."""
-        if (member := self._members.get(uid)) is not None:
+        if (member := self._roster.member(uid)) is not None:
             await self._ends.kill(member, why)
 
     async def stop(self, *, by: float | None = 0) -> None:
@@ -501,21 +333,23 @@ class Crew:
 
     async def _stop(self, by: float | None) -> None:
         self.slots.close(NoWorkersAvailable("the pool was stopped"))
-        self._trust()
-        members = list(self._members.values())
+        self._doubt.close()
+        members = list(self._roster)
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"
         await self._tasks.close()
+        self._starts.close()
         await asyncio.gather(*(self._end_at_stop(member, by) for member in members))
-        self._members.clear()
+        self._roster.clear()
+        await self._starts.settled()
 
     async def _end_at_stop(self, member: Member, by: float | None) -> None:
         """Announced first, so that nobody asks it any more. It ends all the same."""
         self._proxy.evict(member.metadata.uid)
         try:
-            await self._announce_end(member.metadata)
+            await self._announcer.dropped(member.metadata)
             await self._ends.persuade(member, by)
         finally:
             self._nursery.kill(member.child.uid)
             await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
-            self._tidy(member)
+            self._starts.tidy(member.metadata.uid)

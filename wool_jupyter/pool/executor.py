@@ -14,8 +14,10 @@ from weakref import WeakKeyDictionary
 
 from wool_jupyter import host
 from wool_jupyter.errors import WoolError
-from wool_jupyter.pool.call_queue import CallQueue, Cost, Item, Origin
+from wool_jupyter.pool.call_item import Item, Origin
+from wool_jupyter.pool.call_queue import CallQueue
 from wool_jupyter.pool.futures import Callbacks, Future
+from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.results import Results, SizedResults
 from wool_jupyter.settings import CALLS_AHEAD_MAX, INTERRUPT_GRACE_S, RUN_S
 from wool_jupyter.wire import calls, contents

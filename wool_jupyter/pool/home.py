@@ -22,6 +22,7 @@ from wool_jupyter.errors import (
     StartFailed,
 )
 from wool_jupyter.nursery.client import Nursery
+from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import CAPACITY, DATA_TRIM_S, POOL_BLOCK_SIZE_BYTES
 from wool_jupyter.wire import layout, segments
 from wool_jupyter.wire.store import Store
@@ -83,6 +84,10 @@ class Home:
     def is_intact(self) -> bool:
         """Nobody has removed its files from outside."""
         return all(map(Path.is_dir, self.places)) and layout.token(self.directory).exists()
+
+    def holds(self, worker: WorkerMetadata) -> bool:
+        """Whether it was started here: others may announce theirs in the same namespace."""
+        return worker.address.startswith(f"unix:{self.short_directory}/")
 
     @contextmanager
     def call_directories(self) -> Iterator[tuple[str, ...]]:

@@ -20,9 +20,10 @@ from joblib.parallel import (
 )
 
 from wool_jupyter import host
-from wool_jupyter.pool.call_queue import Cost, Origin
+from wool_jupyter.pool.call_item import Origin
 from wool_jupyter.pool.executor import Executor, Line, Terms
 from wool_jupyter.pool.futures import Callbacks
+from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.settings import ABANDONED_GRACE_S
 from wool_jupyter.wire import contents
 from wool_jupyter.worker.joblib_threads import of_this_process

@@ -71,7 +71,6 @@ class KernelPool:
         settings: PoolSettings,
         *,
         environment: Mapping[str, str],
-        version: str,
         pinned: Callable[[UUID], bool] = lambda _: False,
         tell: events.Tell = events.to_nobody,
     ) -> "KernelPool":
@@ -79,7 +78,8 @@ class KernelPool:
         `Crew`."""
         async with AsyncExitStack() as resources:
             nursery = await home.nursery(environment)
-            proxy = WorkerProxy(discovery=home.discovery.subscriber, loadbalancer=Sticky(), quorum=None)
+            own = home.discovery.subscribe(home.holds)
+            proxy = WorkerProxy(discovery=own, loadbalancer=Sticky(), quorum=None)
             publisher = home.discovery.publisher
             crew = Crew(
                 home,
@@ -90,7 +90,6 @@ class KernelPool:
                 most=settings.workers or host.usable_cpus(),
                 start_timeout_s=settings.start_timeout_s,
                 environment=environment,
-                version=version,
                 tags=frozenset({home.namespace}),
                 pinned=pinned,
                 tell=tell,
@@ -228,6 +227,7 @@ class PoolCall:
         self._about = about
         self._closed = False
         self._holds = True  # a slot
+        self._interrupting = asyncio.Lock()  # the next call on the worker begins when the signal has been sent
         self._placing: asyncio.Task[object] | None = None  # a step that waits for another worker
 
     @property
@@ -244,8 +244,9 @@ class PoolCall:
 
     async def interrupt(self) -> None:
         """A SIGINT, if the call has not ended. Returns once it is sent."""
-        if not (self._closed or self._call.ended):
-            await self._pool.crew.interrupt(self.worker.uid)
+        async with self._interrupting:
+            if not (self._closed or self._call.ended):
+                await self._pool.crew.interrupt(self.worker.uid)
 
     async def kill(self, why: str) -> None:
         """Ends its worker, if the call has not ended."""
@@ -295,4 +296,5 @@ class PoolCall:
         self._closed = True
         if self._placing is not None:
             self._placing.cancel()
-        self._give_back()
+        async with self._interrupting:
+            self._give_back()

@@ -1,11 +1,10 @@
 """A worker's own way to the other workers of its pool: they run its calls while they have nothing else to do.
 
-The pool itself is elsewhere: nothing stands in its line, and nothing grows. A worker that is busy refuses, so that two that wait
-for each other's main threads do not wait for ever without anybody's knowing.
+The pool itself is elsewhere: nothing stands in its line, and nothing grows. A worker that is busy refuses: two whose bodies wait
+would wait for each other.
 """
 
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -51,30 +50,22 @@ class OtherWorkers:
         for place in places:
             shutil.rmtree(place, ignore_errors=True)
 
-    async def run(self, body: bytes, *, places: tuple[str, ...], ambient: dict[str, bytes]) -> Outcome:
-        """Waits until one of them is free. `NoWorkersAvailable` when there is no other."""
-        batch = batches.Batch((), (batches.Item(1, -1, body),), True)
-        workers = 1 + len((await self._proxy()).workers.workers)
-        threads = max(1, host.usable_cpus() // workers)
-        call = await self._placed(batches.encode(batches.Opening(places[0], places, ambient, batch, threads)))
-        try:
-            while not call.ended:
-                data = await call.step()
-                if data is None:
-                    break
-                for done in batches.decode_report(data).done:
-                    return Outcome(done.outcome, batches.text_directory(places[0], str(call.worker.uid)))
-        except WorkerDied as died:
-            raise WorkerDied(f"{died}. The call may have run in part") from None
-        finally:
-            call.close()
-        raise CallFailed("the worker ended a call without its outcome")
-
-    async def _placed(self, opening: bytes) -> Call:
+    async def place(self, body: bytes, *, places: tuple[str, ...], ambient: dict[str, bytes]) -> "Lent | None":
+        """None if none of them is free now."""
         proxy = await self._proxy()
-        while True:
-            with suppress(NoWorkersAvailable):
-                return await proxy.dispatch("lent", opening)
+        workers = 1 + len(proxy.workers.workers)
+        batch = batches.Batch((), (batches.Item(1, -1, body),), True)
+        threads = max(1, host.usable_cpus() // workers)
+        opening = batches.encode(batches.Opening(places[0], places, ambient, batch, threads))
+        try:
+            return Lent(await proxy.dispatch("lent", opening), places[0])
+        except NoWorkersAvailable:
+            return None
+
+    async def place_in_time(self, body: bytes, *, places: tuple[str, ...], ambient: dict[str, bytes]) -> "Lent":
+        """Waits until one of them is free. `NoWorkersAvailable` when there is no other."""
+        proxy = await self._proxy()
+        while (lent := await self.place(body, places=places, ambient=ambient)) is None:
             if not proxy.workers.workers:
                 await proxy.changed(within_s=_START_S)
                 if not proxy.workers.workers:
@@ -82,6 +73,7 @@ class OtherWorkers:
                         "this worker is the only one of its pool, and busy with what submits the call"
                     )
             await proxy.changed(within_s=_AGAIN_S)
+        return lent
 
     async def _proxy(self) -> WorkerProxy:
         if self._found is None:
@@ -89,3 +81,29 @@ class OtherWorkers:
             self._found = WorkerProxy(discovery=afilter(self._is_other, discovery.subscriber), quorum=None)
             await self._found.start()
         return self._found
+
+
+class Lent:
+    """A call that another worker has taken. Ended by `outcome` or `close`."""
+
+    def __init__(self, call: Call, directory: str) -> None:
+        self._call = call
+        self._directory = directory
+
+    async def outcome(self) -> Outcome:
+        call = self._call
+        try:
+            while not call.ended:
+                data = await call.step()
+                if data is None:
+                    break
+                for done in batches.decode_report(data).done:
+                    return Outcome(done.outcome, batches.text_directory(self._directory, str(call.worker.uid)))
+        except WorkerDied as died:
+            raise WorkerDied(f"{died}. The call may have run in part") from None
+        finally:
+            call.close()
+        raise CallFailed("the worker ended a call without its outcome")
+
+    async def close(self) -> None:
+        self._call.close()

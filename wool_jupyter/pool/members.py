@@ -8,7 +8,7 @@ from uuid import UUID
 
 from wool_jupyter.nursery.client import Child
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.wire.ledger import Ledger
+from wool_jupyter.wire.start_ledger import StartLedger
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,7 +23,7 @@ class Member:
     started: float
     oom_kills: int  # of the system, when it started
     crash_report: Path
-    ledger: Ledger
+    ledger: StartLedger
     last_used: float = 0.0  # loop's time of its last call; 0: it has run nothing
     calls: int = 0  # under way; the first has its slot
     care: "asyncio.Task[None] | None" = None  # since it failed a call, until it answers: no slot is given for it
@@ -31,6 +31,10 @@ class Member:
     leaves: bool = False  # it has been let go
     asked_to_end: bool = False  # by the user: no sign that its start is in doubt
     ended_by_us: str = ""  # why, if so
+
+    @property
+    def age_s(self) -> float:
+        return time.time() - self.started
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ import os
 import warnings
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from functools import cached_property, partial
-from importlib.metadata import version
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -209,7 +208,6 @@ class WorkerPool:
             most=self._workers,
             start_timeout_s=self._start_timeout_s,
             environment=os.environ,
-            version=version("wool_jupyter"),
             tags=self._tags if found.namespace is None else self._tags | {found.namespace},
             options=self._channel_options,
         )

@@ -43,10 +43,9 @@ class Done(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True):
-    at: tuple[int, int]  # lengths of stdout and stderr: the text up to there comes before the outcomes
-    done: tuple[Done, ...]
+    done: tuple[Done, ...]  # what they have printed is in the files by now
     given_back: tuple[int, ...]  # numbers of calls that will not begin here, as was asked
-    shown: tuple[bytes, ...]  # `cells.Display` and `cells.Clear`
+    shown: tuple[bytes, ...]  # `cells.Event`s, of these calls or later ones
     goes_on: bool  # threads or children of the calls are still there, and may print
 
 
@@ -61,7 +60,7 @@ def text_directory(directory: str, worker: str) -> str:
     return f"{directory}/{worker[:8]}"
 
 
-class Ledger:
+class ItemLedger:
     """The worker's side; open until it is dropped."""
 
     def __init__(self, directory: str) -> None:

@@ -2,7 +2,7 @@
 
 A call goes `Task → Ack | Nack | Refused`, then one command (`Next`, `Send`, `Throw`, `Close`) for each answer, until
 `Yielded(last)`, `Returned`, `Failed` or `TooLarge`. The body starts at the first command after the `Ack`: an attempt without an
-`Ack` may be repeated elsewhere. A call that will not be repeated sends `Task` and `Next` together.
+`Ack` may be repeated elsewhere. A call that will not be repeated sends `Task` and `Next` together, and hears no `Ack`.
 
 `Interrupt`, `Recall` and `Cancel` are taken at any time, also while a command is pending, and touch that call alone. They have no
 answer of their own: the pending command answers with what the body made of them.

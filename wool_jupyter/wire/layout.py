@@ -4,8 +4,9 @@ token          32 random bytes, as hex: what a call shows
 setup          what its workers are to know before they serve (`dispatch.setups`)
 log            what the nursery and the workers write outside of cells
 crash-<uid>    faulthandler's report of a worker
-begun-<uid>    the number of the call that a worker has begun last (`wire.ledger`)
-s/<uid>        a worker's socket
+begun-<uid>    the number of the call that a worker has begun last (`wire.start_ledger`)
+s/<uid>        a worker's socket, for gRPC
+d/<uid>        and without it, for processes of this host (`wire.direct`)
 calls/<n>/     one call's: its text, and buffers that are too large for a message
 data           large buffers that cells and calls read, each in a file of its own (`wire.store`)
 idle           such files that nobody is told of any more; who maps one still needs it, else it is written again (`wire.segments`)
@@ -13,7 +14,7 @@ idle           such files that nobody is told of any more; who maps one still ne
 
 from pathlib import Path
 
-FOLDERS = ("s", "calls", "data", "idle")
+FOLDERS = ("s", "d", "calls", "data", "idle")
 
 
 def token(pool: Path) -> Path:
@@ -31,6 +32,11 @@ def log(pool: Path) -> Path:
 def socket(pool: Path, uid: str) -> Path:
     """Short: a Unix socket's path may have 107 bytes, 103 on macOS."""
     return pool / "s" / uid[:8]
+
+
+def direct(socket: Path) -> Path:
+    """The other one of the same worker."""
+    return socket.parent.with_name("d") / socket.name
 
 
 def pool_of(socket: Path) -> Path:

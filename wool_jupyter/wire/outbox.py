@@ -8,10 +8,9 @@ from wool_jupyter.wire import frames
 
 
 class Outbox:
-    """Lives on one loop, with one task that takes; it waits so many turns of the loop for what may join the first frame."""
+    """Lives on one loop, with one task that takes."""
 
-    def __init__(self, *, turns: int = 0, message_max_bytes: int = frames.MESSAGE_MAX_BYTES) -> None:
-        self._turns = turns
+    def __init__(self, *, message_max_bytes: int = frames.MESSAGE_MAX_BYTES) -> None:
         self._message_max_bytes = message_max_bytes
         self._frame_max_bytes = message_max_bytes - frames.HEAD_MAX_BYTES
         self._waiting: deque[bytes] = deque()
@@ -37,8 +36,6 @@ class Outbox:
     async def take(self) -> bytes | None:
         """All that waits, as one message; of more than fits into one, the first part. None when closed."""
         await self._filled.wait()
-        for _ in range(self._turns):
-            await asyncio.sleep(0)
         if self._closed:
             return None
         batch, room = [self._waiting.popleft()], self._frame_max_bytes

@@ -1,50 +1,37 @@
-"""gRPC as both ends import it, and what they must agree on."""
+"""gRPC as both ends import it, and the options that they give it."""
 
 import functools
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from wool_jupyter.records import ChannelOptions
 
 _FORK_SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
 
-# gRPC reads this when it is imported and when it starts. Its handlers for forks log noise when a notebook forks (`!cmd`,
-# multiprocessing) and end children that leave by `sys.exit` with a SIGSEGV (1.85). Set for that moment only: the environment is
-# the user's.
-_before = os.environ.get(_FORK_SUPPORT)
-_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # its threads inherit it: ■ is the main thread's
-os.environ[_FORK_SUPPORT] = "0"
-import grpc  # noqa: E402
-import grpc.aio  # noqa: E402
 
-_FIRST = grpc.insecure_channel(
-    "unix:/"
-)  # its core reads the variable when the first channel is made; kept, so that it stays up
-if _before is None:
-    del os.environ[_FORK_SUPPORT]
-else:
-    os.environ[_FORK_SUPPORT] = _before
+@contextmanager
+def _without_fork_support() -> Iterator[None]:
+    """gRPC reads this when it is imported and when its core comes up. Its handlers for forks log noise when a notebook forks
+    (`!cmd`, multiprocessing) and end children that leave by `sys.exit` with a SIGSEGV (1.85). Set for that moment only: the
+    environment is the user's."""
+    before = os.environ.get(_FORK_SUPPORT)
+    os.environ[_FORK_SUPPORT] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_FORK_SUPPORT]
+        else:
+            os.environ[_FORK_SUPPORT] = before
 
-signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
 
-__all__ = [
-    "METHOD",
-    "PROTOCOL",
-    "PROTOCOL_KEY",
-    "SERVICE",
-    "VERSION_KEY",
-    "client_options",
-    "compression",
-    "grpc",
-    "package_version",
-    "server_options",
-]
+with _without_fork_support():
+    import grpc
+    import grpc.aio
 
-SERVICE = "wool.Worker"
-METHOD = "session"
-
-PROTOCOL = "3"  # changes with what frames, cells and their pickles mean: two ends of different ones do not talk
-PROTOCOL_KEY, VERSION_KEY = "wool-protocol", "wool-version"  # of a call's metadata
+__all__ = ["client_options", "compression", "grpc", "server_options"]
 
 # Whoever sends checks the size itself (wire.outbox): gRPC's answer would end the stream, and with it its other calls.
 _BOTH = [("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)]
@@ -60,8 +47,20 @@ def compression(options: ChannelOptions) -> grpc.Compression:
     return _COMPRESSION[options.compression]
 
 
+@functools.cache
+def _core() -> object:
+    """It comes up with the first channel, and stays as long as there is one. Not at the import: its threads forbid a fork."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # its threads inherit it: ■ is the main thread's
+    try:
+        with _without_fork_support():
+            return grpc.insecure_channel("unix:/")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def client_options(options: ChannelOptions) -> list[tuple[str, int]]:
-    """Of a channel to a worker that advertises these."""
+    """Of a channel to a worker that advertises these. Brings gRPC's core up."""
+    _core()
     given = [*_BOTH, ("grpc.max_receive_message_length", options.max_send_bytes)]
     if options.keepalive_time_s is not None:
         given += [
@@ -75,7 +74,9 @@ def client_options(options: ChannelOptions) -> list[tuple[str, int]]:
 
 
 def server_options(options: ChannelOptions) -> list[tuple[str, int]]:
-    """Of the worker itself. Its clients ping as often as it has asked for: it must not take that for an attack."""
+    """Of the worker itself. Its clients ping as often as it has asked for: it must not take that for an attack. Brings gRPC's
+    core up."""
+    _core()
     given = [*_BOTH, ("grpc.max_receive_message_length", options.max_receive_bytes)]
     if options.keepalive_time_s is not None:
         given += [
@@ -87,10 +88,3 @@ def server_options(options: ChannelOptions) -> list[tuple[str, int]]:
 
 def _ms(seconds: float) -> int:
     return max(1, round(seconds * 1000))
-
-
-@functools.cache
-def package_version() -> str:
-    from importlib.metadata import version  # 10 ms that a worker saves
-
-    return version("wool_jupyter")

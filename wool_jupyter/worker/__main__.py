@@ -26,12 +26,13 @@ from wool_jupyter.dispatch import setups
 from wool_jupyter.import_hook import when_imported
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.credentials import read_token
-from wool_jupyter.wire.ledger import Ledger
+from wool_jupyter.wire.start_ledger import StartLedger
 from wool_jupyter.worker import identity
 from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.batch_routine import batch_routine
 from wool_jupyter.worker.call_routine import call_routine
 from wool_jupyter.worker.cell.call_runner import CallRunner
+from wool_jupyter.worker.cell.inner_call import InnerCalls
 from wool_jupyter.worker.cell.routine import cell_routine
 from wool_jupyter.worker.cell.runner import CellRunner
 from wool_jupyter.worker.lanes import MainLane
@@ -52,7 +53,7 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
     }
     handlers["lent"] = handlers["batch"]
     setup = setups.read(Path(directory))
-    ledger = Ledger.open(layout.ledger(Path(directory), uid))
+    ledger = StartLedger.open(layout.ledger(Path(directory), uid))
     service = WorkerService(
         handlers,
         token=read_token(directory),
@@ -60,8 +61,9 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
         begins=ledger.begins,
         options=setup.options,
     )
-    address = f"unix:{layout.socket(Path(directory), uid)}"
-    await service.start(address)
+    socket = layout.socket(Path(directory), uid)
+    address = f"unix:{socket}"
+    await service.start(address, direct=layout.direct(socket))
     report = {"address": address, "pid": os.getpid()}
     with os.fdopen(_READY_FD, "w", encoding="utf-8") as ready:
         ready.write(json.dumps(report) + "\n")
@@ -106,11 +108,11 @@ class _SideThread(threading.Thread):
 
 def main(uid: str, directory: str, nursery_pid: str) -> None:
     host.die_with_parent(int(nursery_pid))
-    identity.become(identity.Identity(UUID(uid), directory))
     os.set_inheritable(_READY_FD, False)
     # gRPC's threads and the side threads inherit a mask without SIGINT, which so reaches the main thread alone.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     lane, routines, runner = MainLane(), RoutineLane(), CellRunner()
+    identity.become(identity.Identity(UUID(uid), directory, InnerCalls(runner.gate)))
     routines.start()
     thread = _SideThread(lane, partial(_serve, lane, routines, runner, directory, uid))
     thread.start()

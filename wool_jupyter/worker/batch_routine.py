@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from wool_jupyter.errors import CallFailed
+from wool_jupyter.settings import GATHER_S
 from wool_jupyter.wire import batches, calls, frames
 from wool_jupyter.worker.cell.call_runner import CallRunner, Parts
 from wool_jupyter.worker.lanes import Job, MainLane
@@ -33,7 +34,8 @@ class _Run:
         self._last = False
         self._given_back: list[int] = []
         self._recalled = False
-        self._news = _News(asyncio.get_running_loop())
+        self._loop = asyncio.get_running_loop()
+        self._news = _News(self._loop)
 
     async def begin(self) -> None:
         self._opening = batches.decode_opening(self._body)
@@ -50,15 +52,28 @@ class _Run:
                 self._add(batches.decode_batch(value))
             case _ if self._job is None:
                 self._add(self._opening.batch)
-        while not (self._news.is_there or self._recalled or (self._last and not self._due)):
+        gathers_until: float | None = None
+        while not self._has_to_report:
             if self._job is not None and self._job.done.done():
                 self._job.done.result()  # a fault of the runner's
+            if gathers_until is None and self._news.is_there:
+                if self._news.took_s >= GATHER_S:
+                    break  # the end of this process would lose what has taken its time
+                gathers_until = self._loop.time() + GATHER_S
             try:
-                await self._news.comes()
+                async with asyncio.timeout_at(gathers_until):
+                    await self._news.comes()
+            except TimeoutError:
+                break
             except asyncio.CancelledError:
                 self.recall()
                 self.interrupt()
         return batches.encode(self._report()), self._last and not self._due
+
+    @property
+    def _has_to_report(self) -> bool:
+        """At once: calls were given back, or all that it was given are over."""
+        return self._recalled or (self._news.outcomes >= self._due and (self._news.is_there or self._last))
 
     def _add(self, batch: batches.Batch) -> None:
         self._parts.functions += map(calls.decode_request, batch.functions)
@@ -69,10 +84,10 @@ class _Run:
             self._job.done.add_done_callback(lambda _: self._news.wake())
 
     def _report(self) -> batches.Report:
-        done, at, shown, goes_on = self._news.taken()
+        done, shown, goes_on = self._news.taken()
         self._due -= len(done)
         given_back, self._given_back, self._recalled = self._given_back, [], False
-        return batches.Report(at, done, tuple(given_back), shown, goes_on)
+        return batches.Report(done, tuple(given_back), shown, goes_on)
 
     def recall(self) -> None:
         given_back = self._parts.recall()
@@ -101,17 +116,17 @@ class _News:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._came = asyncio.Event()
-        self._done: deque[tuple[batches.Done, tuple[int, int]]] = deque()
+        self._done: deque[batches.Done] = deque()
         self._shown: deque[bytes] = deque()
-        self._at = 0, 0
         self._goes_on = False
+        self.took_s = 0.0  # the last call
         self._told = False
 
     # On the main thread, but for `shown`.
 
-    def done(self, done: batches.Done, at: tuple[int, int], *, goes_on: bool) -> None:
-        self._goes_on = goes_on
-        self._done.append((done, at))
+    def done(self, done: batches.Done, *, goes_on: bool) -> None:
+        self._goes_on, self.took_s = goes_on, done.took_s
+        self._done.append(done)
         self._tell()
 
     def shown(self, event: bytes) -> None:
@@ -129,6 +144,10 @@ class _News:
     def is_there(self) -> bool:
         return bool(self._done or self._shown)
 
+    @property
+    def outcomes(self) -> int:
+        return len(self._done)
+
     def wake(self) -> None:
         self._came.set()
 
@@ -137,14 +156,14 @@ class _News:
         self._came.clear()
         self._told = False
 
-    def taken(self) -> tuple[tuple[batches.Done, ...], tuple[int, int], tuple[bytes, ...], bool]:
+    def taken(self) -> tuple[tuple[batches.Done, ...], tuple[bytes, ...], bool]:
         """No more than goes into one message."""
-        shown, size = [], 0
+        done: list[batches.Done] = []
+        size = 0
+        while self._done and (not done or size < batches.BATCH_BYTES):
+            done.append(self._done.popleft())
+            size += len(done[-1].outcome)
+        shown = []  # after that: what these calls have shown is among it
         while self._shown:
             shown.append(self._shown.popleft())
-        done: list[batches.Done] = []
-        while self._done and (not done or size < batches.BATCH_BYTES):
-            each, self._at = self._done.popleft()
-            size += len(each.outcome)
-            done.append(each)
-        return tuple(done), self._at, tuple(shown), self._goes_on
+        return tuple(done), tuple(shown), self._goes_on

@@ -3,10 +3,13 @@
 from typing import NamedTuple
 from uuid import UUID
 
+from wool_jupyter.worker.cell.inner_call import InnerCalls
+
 
 class Identity(NamedTuple):
     uid: UUID
     directory: str  # of its pool
+    inner_calls: InnerCalls
 
 
 _own: Identity | None = None

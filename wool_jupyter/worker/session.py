@@ -186,11 +186,14 @@ class Session:
         """As `_answer`."""
         cancelled = task.cancelled() or any(isinstance(frame, frames.Cancel) for frame in call.held)
         response = frames.Refused(number, "cancelled", True) if cancelled else task.result()
-        if not (self._tell(response) and isinstance(response, frames.Ack)) or self._closed:
+        begins = isinstance(response, frames.Ack) and any(isinstance(frame, frames.Next) for frame in call.held)
+        # Who has asked for the first step already waits for nothing but its answer.
+        told = begins or self._tell(response)
+        if not (told and isinstance(response, frames.Ack)) or self._closed:
             self._end(number, call)
             return
         call.state = _State.WAITING
-        if any(isinstance(frame, frames.Next) for frame in call.held):
+        if begins:
             self._begins(number)
         for frame in call.held:
             self.receive(frame)
@@ -229,12 +232,19 @@ class Session:
             raise
         except BaseException as error:  # noqa: BLE001 (for the client: it must not end the loop)
             return frames.Failed(number, in_words(error))
-        return frames.Returned(number) if made is None else frames.Yielded(number, *made)
+        if made is None:
+            return frames.Returned(number)
+        value, last = made
+        return frames.Yielded(number, value, last or call.last)
 
     def _answer(self, number: int, call: _Call, step: "asyncio.Task[frames.Response]") -> None:
         """A callback of the step, not its last lines: a step that is cancelled before it begins runs none."""
         response = frames.Failed(number, "cancelled") if step.cancelled() else step.result()
-        goes_on = isinstance(response, frames.Yielded) and not response.last and not call.last
+        goes_on = isinstance(response, frames.Yielded) and not response.last
+        if isinstance(response, frames.Yielded | frames.Returned) and not goes_on:
+            self._leave(
+                call
+            )  # before the client hears of its end, and sends the next one: this one must not count then
         if self._tell(response) and goes_on and not self._closed:
             call.state = _State.WAITING
         else:
@@ -257,8 +267,12 @@ class Session:
         try:
             await call.body.close()
         finally:
-            if call.entered:
-                self._admission.leave()
+            self._leave(call)
+
+    def _leave(self, call: _Call) -> None:
+        if call.entered:
+            call.entered = False
+            self._admission.leave()
 
     async def _stop(self, stop: frames.Stop) -> None:
         if self._control is not None:

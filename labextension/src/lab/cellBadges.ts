@@ -28,6 +28,9 @@ export class CellBadges implements IDisposable {
     this._pool.model.changed.disconnect(this._draw, this);
     this._pool.panel.content.modelChanged.disconnect(this._draw, this);
     this._pool.panel.disposed.disconnect(this.dispose, this);
+    for (const cell of this._pool.panel.content.widgets) {
+      cell.inViewportChanged.disconnect(this._draw, this);
+    }
     for (const badge of this._badges.values()) {
       badge.node.remove();
     }
@@ -56,11 +59,12 @@ export class CellBadges implements IDisposable {
   private _show(cell: CodeCell, run: CellRun, known: Badge | undefined): Badge {
     const badge = known ?? new Badge(run);
     badge.show(run);
-    if (badge.node.parentElement !== cell.node) {
-      // Between code and output. A cell that was never on screen has neither yet: then it comes last, and is never seen there.
-      const input = cell.node.querySelector(':scope > .jp-Cell-inputWrapper');
+    // Between code and output. A cell that was never on screen has neither yet: then it comes last, until the cell is seen.
+    const input = cell.node.querySelector(':scope > .jp-Cell-inputWrapper');
+    if (badge.node.parentElement !== cell.node || (input !== null && input.nextSibling !== badge.node)) {
       cell.node.insertBefore(badge.node, input?.nextSibling ?? null);
     }
+    cell.inViewportChanged.connect(this._draw, this);
     return badge;
   }
 

@@ -1,16 +1,17 @@
-import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import { Kernel, KernelMessage } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import type { PoolModel } from '../pool/poolModel';
+import { isObject } from '../pool/reading';
 import { Request, troubleIn } from '../pool/requests';
 
 const FEED = 'wool-jupyter-feed'; // the id of a comm that nobody opens: what goes to all pages
-const TARGET = 'wool-jupyter';
+const REQUEST = 'wool_request';
 
 /**
  * Between one kernel and the model of its pool.
  *
- * Snapshots are broadcasts: they need no handshake, so that a page that is loaded while the kernel is busy hears them at
- * once. Requests go by a comm on a subshell of its own, where the kernel answers while its main thread is busy.
+ * Snapshots are broadcasts, and requests go by the control channel. Neither needs a handshake, so that a page that is loaded
+ * while the kernel is busy hears and is heard at once.
  */
 export class KernelLink implements IDisposable {
   constructor(
@@ -29,98 +30,85 @@ export class KernelLink implements IDisposable {
   /** Nothing happens unless the kernel has answered (the model's connection is `open`). */
   request(request: Request): void {
     if (this._model.connection === 'open') {
-      this._comm?.send(request);
+      this._send(request);
     }
   }
 
   /** Asks whether the kernel knows wool. One that does not writes a line to the server's log: don't do it unasked. */
-  async knock(): Promise<void> {
-    if (this._comm !== null || this._isDisposed || !this.kernel.handleComms) {
-      return;
-    }
-    const comm = this.kernel.createComm(TARGET);
-    this._comm = comm;
-    comm.onMsg = message => this._onAnswer(message.content.data);
-    comm.onClose = () => this._closed(comm);
-    try {
-      await onSubshell(this.kernel, comm);
-      if (this._comm === comm && !comm.isDisposed) {
-        comm.open({ do: 'hello' });
-      }
-    } catch {
-      this._closed(comm); // the kernel has gone meanwhile
+  knock(): void {
+    if (!this._hasKnocked && !this._isDisposed && this._model.connection !== 'open') {
+      this._hasKnocked = true;
+      this._send({ do: 'hello' }, () => (this._hasKnocked = false));
     }
   }
 
   /** Idempotent. */
   dispose(): void {
-    if (this._isDisposed) {
-      return;
-    }
     this._isDisposed = true;
     this.kernel.iopubMessage.disconnect(this._onMessage, this);
     this.kernel.statusChanged.disconnect(this._onStatus, this);
-    const comm = this._comm;
-    this._comm = null;
-    if (comm !== null && !comm.isDisposed && !this.kernel.isDisposed && this._model.connection === 'open') {
-      comm.close();
+  }
+
+  /** `done`: the kernel has taken it in, or never will. Then its first answer is there, if it knows what was asked. */
+  private _send(request: Request, done: () => void = () => undefined): void {
+    if (this.kernel.status === 'dead') {
+      return;
     }
+    const { clientId: session, username } = this.kernel;
+    const header = { msgType: REQUEST, channel: 'control', session, username, content: request };
+    const message = KernelMessage.createMessage(header as unknown as Asked);
+    this.kernel.sendControlMessage(message).done.then(done, done); // it fails when the kernel goes away meanwhile
   }
 
   private _onMessage(_: unknown, message: KernelMessage.IIOPubMessage): void {
-    if (!isBroadcast(message)) {
+    if (!isOfFeed(message)) {
       return;
     }
-    this._model.receive(message.content.data.snapshot, Date.now() / 1000);
+    const { word, snapshot, answer } = message.content.data;
+    if (isObject(answer)) {
+      if ('session' in message.parent_header && message.parent_header.session === this.kernel.clientId) {
+        this._onAnswer(answer);
+      }
+    } else if (word === 'unloaded') {
+      this._model.forget('unknown');
+    } else {
+      this._onNews(snapshot);
+    }
+  }
+
+  private _onNews(snapshot: unknown): void {
+    if (snapshot !== undefined) {
+      this._model.receive(snapshot, Date.now() / 1000);
+    }
     if (this._model.connection === 'unknown') {
       this._model.connect('heard');
     }
-    void this.knock();
+    this.knock();
   }
 
-  private _onAnswer(data: unknown): void {
+  private _onAnswer(answer: unknown): void {
     this._model.connect('open');
-    const trouble = troubleIn(data);
+    const trouble = troubleIn(answer);
     if (trouble !== null) {
       this._model.report(trouble);
     }
   }
 
-  private _closed(comm: Kernel.IComm): void {
-    if (this._comm === comm) {
-      this._comm = null;
-      this._model.forget('unknown');
-    }
-  }
-
   private _onStatus(_: unknown, status: Kernel.Status): void {
     if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
-      this._comm = null; // the kernel connection disposes of it
+      this._hasKnocked = false;
       this._model.forget(status === 'dead' ? 'none' : 'unknown');
     }
   }
 
-  private _comm: Kernel.IComm | null = null;
+  private _hasKnocked = false;
   private _isDisposed = false;
 }
 
-/**
- * A comm that is opened before its subshell is there waits for the running cell, and stays on the main thread for good.
- *
- * JupyterLab 4.2 and 4.3 know no subshells. `subshellStarted` is on the class alone, and without subshells it never ends.
- */
-async function onSubshell(kernel: Kernel.IKernelConnection, comm: Kernel.IComm): Promise<void> {
-  await kernel.info;
-  if (
-    'subshellStarted' in comm &&
-    kernel.supportsSubshells &&
-    String(kernel.commsOverSubshells) !== 'disabled'
-  ) {
-    await comm.subshellStarted;
-  }
-}
+/** Of the messages that JupyterLab knows by name, one like ours. */
+type Asked = KernelMessage.IOptions<KernelMessage.IDebugRequestMsg>;
 
-function isBroadcast(message: KernelMessage.IIOPubMessage): message is KernelMessage.ICommMsgMsg<'iopub'> {
+function isOfFeed(message: KernelMessage.IIOPubMessage): message is KernelMessage.ICommMsgMsg<'iopub'> {
   return (
     message.header.msg_type === 'comm_msg' && 'comm_id' in message.content && message.content.comm_id === FEED
   );

@@ -56,7 +56,7 @@ export class NotebookPool implements IDisposable {
     // A kernel that was loaded before this page was: nobody tells that it knows wool, but the notebook shows it.
     void this.panel.context.ready.then(() => {
       if (!link.isDisposed && this._mentionsWool()) {
-        void link.knock();
+        link.knock();
       }
     });
   }

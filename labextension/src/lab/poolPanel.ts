@@ -100,7 +100,10 @@ export class PoolPanel extends Widget {
     if (trouble !== '') {
       return trouble;
     }
-    return connection === 'none' ? 'This notebook has no kernel.' : 'Wool is not loaded in this kernel.';
+    if (connection === 'none') {
+      return 'This notebook has no kernel.';
+    }
+    return connection === 'unknown' ? 'Wool is not loaded in this kernel.' : 'Waiting for the kernel.';
   }
 
   private readonly _name = element('div', 'jp-WoolPanel-name');

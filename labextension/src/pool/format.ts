@@ -58,3 +58,8 @@ export function count(number: number, one: string): string {
 export function sentence(words: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
+
+/** Stays on one line. */
+export function unbroken(words: string): string {
+  return words.replaceAll(' ', '\u00a0');
+}

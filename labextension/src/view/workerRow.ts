@@ -1,4 +1,4 @@
-import { bytes, count, elapsed, sentence, shortUid } from '../pool/format';
+import { bytes, count, elapsed, sentence, shortUid, unbroken } from '../pool/format';
 import type { Ask } from '../pool/requests';
 import { isWorking, PoolWorker } from '../pool/snapshot';
 import { Button } from './button';
@@ -57,7 +57,7 @@ export class WorkerRow {
     setShown(this._why, worker.why !== '');
     setShown(this.meters.node, worker.cpu !== null || worker.rss !== null);
     setShown(this._buttons, !dead);
-    setText(this._facts, factsOf(worker).join(' · '));
+    setText(this._facts, factsOf(worker).map(unbroken).join(' · '));
     this._showTags([...(worker.own ? [] : ['borrowed']), ...worker.tags.filter(tag => tag !== namespace)]);
     this._interrupt.enable(live && working);
     this._restart.enable(live && !dead && worker.own);

@@ -182,6 +182,9 @@ function count(number2, one) {
 function sentence(words) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
+function unbroken(words) {
+  return words.replaceAll(" ", " ");
+}
 
 // src/pool/history.ts
 var WINDOW_S = 60;
@@ -629,7 +632,7 @@ var WorkerRow = class {
     setShown(this._why, worker2.why !== "");
     setShown(this.meters.node, worker2.cpu !== null || worker2.rss !== null);
     setShown(this._buttons, !dead);
-    setText(this._facts, factsOf(worker2).join(" · "));
+    setText(this._facts, factsOf(worker2).map(unbroken).join(" · "));
     this._showTags([...worker2.own ? [] : ["borrowed"], ...worker2.tags.filter((tag) => tag !== namespace)]);
     this._interrupt.enable(live && working);
     this._restart.enable(live && !dead && worker2.own);

@@ -1,7 +1,6 @@
 """Blocking calls on the worker's main thread, one after the other: not through the shell, and otherwise as a cell's body."""
 
 import contextvars
-import inspect
 import os
 import sys
 import threading
@@ -9,11 +8,11 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 from typing import Any, Protocol
 
 from wool_jupyter import host
 from wool_jupyter.wire import batches, calls, classes, pickling
+from wool_jupyter.worker.cell.inner_call import called
 from wool_jupyter.worker.cell.main_module import enter_new_main
 from wool_jupyter.worker.cell.native_threads import NativeThreads
 from wool_jupyter.worker.cell.runner import CellRunner
@@ -55,7 +54,7 @@ class Listener(Protocol):
     """Called on the main thread, or on any (`shown`)."""
 
     def shown(self, event: bytes) -> None: ...
-    def done(self, done: batches.Done, at: tuple[int, int], *, goes_on: bool) -> None: ...
+    def done(self, done: batches.Done, *, goes_on: bool) -> None: ...
 
 
 class CallRunner:
@@ -93,7 +92,7 @@ class CallRunner:
             self._cells.gate.close()
         self._cells.capture.flush()
         done = batches.Done(item.number, outcome, time.perf_counter() - began)
-        listener.done(done, spool.lengths(), goes_on=spool.has_threads() or host.has_children())
+        listener.done(done, goes_on=spool.has_threads() or host.has_children())
 
     def _output_for(self, opening: batches.Opening) -> "_Output":
         directory = batches.text_directory(opening.directory, self._uid)
@@ -112,10 +111,7 @@ class CallRunner:
             self._cells.surround_calls(opening.ambient)
             invocation = gate.loading(_loaded, parts, item)
             self._native.look_again()
-            value = gate.region(partial(invocation.function, *invocation.args, **invocation.kwargs))
-            if inspect.iscoroutine(value):
-                value.close()
-                raise TypeError(f"{invocation.function!r} is an async function: give one that runs it by `asyncio.run`")
+            value = gate.region(called, invocation)
             outcome = calls.pack_outcome(value, places=opening.places, known_classes=classes.known_ids())
         except BaseException as error:  # noqa: BLE001
             outcome = calls.pack_raised(error, places=opening.places)
@@ -134,7 +130,7 @@ class _Output:
         os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 (before a call)
         self.directory = directory
         self.spool = Spool(directory)
-        self.ledger = batches.Ledger(directory)
+        self.ledger = batches.ItemLedger(directory)
         self.warned: dict[Any, Any] = {}  # the submitter's functions, in whichever call: each warning is shown once
 
 

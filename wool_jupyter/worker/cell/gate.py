@@ -9,6 +9,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -83,6 +84,15 @@ class Gate:
     def waits_in(self, cancel: Callable[[], object] | None) -> None:
         """How to interrupt a region that waits in an event loop; None: none does."""
         self._cancel = cancel
+
+    @contextmanager
+    def waits_in_none(self) -> Iterator[None]:
+        """The loop that the region waits in stands still: what runs instead is interrupted as any code."""
+        cancel, self._cancel = self._cancel, None
+        try:
+            yield
+        finally:
+            self._cancel = cancel
 
     def _on_sigint(self, _signum: int, frame: Any) -> None:
         if not self._open:

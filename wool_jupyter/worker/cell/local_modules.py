@@ -7,21 +7,12 @@ import contextlib
 import importlib
 import importlib.util
 import os
-import site
 import sys
-import sysconfig
 import time
 import types
 from dataclasses import dataclass
 
-_PLACES = (
-    *sysconfig.get_paths().values(),
-    *site.getsitepackages(),
-    site.getusersitepackages(),
-    sys.prefix,
-    sys.base_prefix,
-)
-_INSTALLED = tuple({os.path.realpath(path) + os.sep for path in _PLACES})
+from wool_jupyter import host
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +46,11 @@ class LocalModules:
 
     def cell_ended(self) -> None:
         """One pass over a thousand modules takes 0.1 ms, when few are new."""
+        installed = host.installed()
         for name in sys.modules.keys() - self._seen:
             self._seen.add(name)
             file = getattr(sys.modules[name], "__file__", None)
-            if isinstance(file, str) and file.endswith(".py") and not os.path.realpath(file).startswith(_INSTALLED):
+            if isinstance(file, str) and file.endswith(".py") and not os.path.realpath(file).startswith(installed):
                 stamp = _stamp(file)
                 self._sources[name] = _Source(file, stamp if stamp is not None and stamp[0] < self._began_ns else None)
 

@@ -7,7 +7,6 @@ import asyncio
 import atexit
 import builtins
 import contextlib
-import functools
 import getpass
 import os
 import sys
@@ -16,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from IPython.core import interactiveshell
 from IPython.core.autocall import ZMQExitAutocall
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
@@ -29,6 +29,7 @@ from traitlets.config import Config
 
 from wool_jupyter.wire.cells import CellRequest
 from wool_jupyter.worker.cell.gate import Gate
+from wool_jupyter.worker.cell.loops import CellLoop, run_nested
 
 
 @dataclass
@@ -313,10 +314,6 @@ _NOTEBOOK: Any = types.ModuleType("ipykernel.zmqshell")
 _NOTEBOOK.ZMQInteractiveShell = ZMQInteractiveShell
 
 
-class CellLoop(asyncio.SelectorEventLoop):
-    """A class of its own: nest_asyncio patches the class of a loop, and this one is not the side thread's."""
-
-
 async def _cancel_all() -> None:
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
@@ -324,34 +321,17 @@ async def _cancel_all() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-_run = asyncio.run
-
-
-@functools.wraps(asyncio.run)
-def run_nested(main: Any, **options: Any) -> Any:
-    """`asyncio.run` that also works in a cell with top-level await: a loop of its own, while the cell's stands still."""
-    try:
-        outer = asyncio.get_running_loop()
-    except RuntimeError:
-        return _run(main, **options)
-    task = asyncio.current_task()
-    if not isinstance(outer, CellLoop) or task is None:
-        return _run(main, **options)
-    asyncio.tasks._leave_task(outer, task)
-    asyncio._set_running_loop(None)
-    try:
-        return _run(main, **options)
-    finally:
-        asyncio._set_running_loop(outer)
-        asyncio.tasks._enter_task(outer, task)
-        asyncio.set_event_loop(outer)
-
-
 def _wool_elsewhere(line: str) -> None:
     """The pool is looked after where the notebook is."""
     raise UsageError(
         f"`%wool {line}` looks after the pool from the notebook, and this cell runs on a worker: put it into a cell without %%wool"
     )
+
+
+def _system(command: str) -> int:
+    from wool_jupyter.worker.cell import commands  # pexpect, which few cells need
+
+    return commands.system(command)
 
 
 def _page(shell: ZMQInteractiveShell, strg: Any, start: int = 0, screen_lines: int = 0, pager_cmd: Any = None) -> None:
@@ -368,4 +348,5 @@ def make_shell(gate: Gate, **events: Any) -> ZMQInteractiveShell:
     atexit.unregister(shell.atexit_operations)
     sys.modules.setdefault("ipykernel.zmqshell", _NOTEBOOK)
     asyncio.run = run_nested
+    interactiveshell.system = _system
     return shell

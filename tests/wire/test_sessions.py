@@ -1,34 +1,27 @@
-"""Service, connection and proxy over a real socket; routines are small, and no cell runs."""
+"""Service, connection and proxy over real sockets; routines are small, and no cell runs."""
 
 import asyncio
-import tempfile
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 from uuid import UUID
 
 import grpc.aio
 import pytest
 
+from tests.support.carriers import direct_of, sockets_of
 from tests.support.channels import opened, proxied, under_way
 from tests.support.loops import run, until
+from tests.support.workers import VERSION
 from wool_jupyter.aio.resource_pool import ResourcePoolStats
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
+from wool_jupyter.dispatch.link import ChannelKey
 from wool_jupyter.errors import CallFailed, CallRejected, NotReached, NoWorkersAvailable, WorkerDied, WorkerRefused
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import frames
 from wool_jupyter.wire.credentials import TOKEN_KEY
-from wool_jupyter.wire.transport import (
-    METHOD,
-    PROTOCOL,
-    PROTOCOL_KEY,
-    SERVICE,
-    VERSION_KEY,
-    client_options,
-    package_version,
-    server_options,
-)
+from wool_jupyter.wire.protocol import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, VERSION_KEY, package_version
+from wool_jupyter.wire.transport import client_options, server_options
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
@@ -37,9 +30,9 @@ NOTHING = ResourcePoolStats(0, 0, 0, 0)
 
 
 @pytest.fixture
-def sockets():
-    with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as directory:
-        yield Path(directory)
+def sockets(carrier):
+    with sockets_of(carrier) as directory:
+        yield directory
 
 
 async def echo(body):
@@ -73,14 +66,14 @@ class Forever:
 
 
 def metadata_of(sockets, number=1):
-    return WorkerMetadata(UUID(int=number), f"unix:{sockets}/{number}", 1, "1")
+    return WorkerMetadata(UUID(int=number), f"unix:{sockets}/{number}", 1, VERSION)
 
 
 @asynccontextmanager
 async def serving(sockets, number=1, **routines):
     service = WorkerService({"echo": echo, "once": once, "fails": fails, **routines}, token=TOKEN)
     metadata = metadata_of(sockets, number)
-    await service.start(metadata.address)
+    await service.start(metadata.address, direct=direct_of(metadata.address))
     try:
         yield metadata, service
     finally:
@@ -88,7 +81,7 @@ async def serving(sockets, number=1, **routines):
 
 
 def key_of(metadata):
-    return channels.ChannelKey(metadata.address, TOKEN, metadata.options)
+    return ChannelKey(metadata.address, TOKEN, metadata.options)
 
 
 async def read_to_end(stream):
@@ -392,7 +385,7 @@ def test_a_client_that_vanishes_ends_its_calls_on_the_worker(sockets):
             for _ in range(3):
                 channel.call(metadata, "forever", b"")
             await until(lambda: forever.inside == 3)
-            channel._stream.cancel()
+            channel._link.cut()
             await until(lambda: forever.inside == 0)
 
     run(main())
@@ -443,7 +436,7 @@ def test_a_connection_that_broke_while_idle_is_replaced_at_the_next_call(sockets
                 assert await values_of(await proxy.dispatch("once", b"here")) == [b"here"]
                 channel, give_back = await channels.of_this_loop().acquire(key_of(metadata))
                 give_back()
-                channel._stream.cancel()
+                channel._link.cut()
                 await until(lambda: channels.of_this_loop().stats == NOTHING)
             await service.close()
             with pytest.raises(NoWorkersAvailable, match="broke"):

@@ -13,7 +13,7 @@ from pathlib import Path
 _NUMBER = struct.Struct("<Q")
 
 
-class Ledger:
+class StartLedger:
     """8 bytes of a mapped file; the mapping outlives the file's name. Made by `create` for a worker to come, which opens it."""
 
     def __init__(self, fd: int) -> None:
@@ -25,14 +25,18 @@ class Ledger:
             os.close(fd)
 
     @classmethod
-    def create(cls, path: Path) -> "Ledger":
+    def create(cls, path: Path) -> "StartLedger":
         """Written, not only enlarged: a full file system says so here, and not by a SIGBUS later."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        os.write(fd, _NUMBER.pack(0))
+        try:
+            os.write(fd, _NUMBER.pack(0))
+        except OSError:
+            os.close(fd)
+            raise
         return cls(fd)
 
     @classmethod
-    def open(cls, path: Path) -> "Ledger":
+    def open(cls, path: Path) -> "StartLedger":
         return cls(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC))
 
     def begins(self, number: int) -> None:

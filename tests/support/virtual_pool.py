@@ -1,0 +1,170 @@
+"""A pool whose main threads take virtual time: the real line, queue and runs, the worker's real side of a run, and no process."""
+
+import asyncio
+from uuid import uuid4
+
+from tests.support.loops import settle, until
+from wool_jupyter.aio.owned_tasks import OwnedTasks
+from wool_jupyter.pool.call_item import Item
+from wool_jupyter.pool.call_queue import CallQueue
+from wool_jupyter.pool.futures import Callbacks, Future
+from wool_jupyter.pool.pacing import Cost
+from wool_jupyter.pool.slots import Slots
+from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.wire import batches, calls, frames
+from wool_jupyter.worker.batch_routine import batch_routine
+
+WAY_S = 0.001  # of a message
+
+
+class _Job:
+    def __init__(self, done):
+        self.done = done
+
+
+class _Worker:
+    """A `MainLane` and a `CallRunner` in one: each call waits as long as it says."""
+
+    def __init__(self, pool, number):
+        self.number = number
+        self.metadata = WorkerMetadata(uuid4(), f"unix:/{number}", 1, "x", frozenset())
+        self._pool = pool
+        self._interrupted = asyncio.Event()
+        self.routine = batch_routine(self, self)
+
+    def submit(self, run, *args):
+        return _Job(self._pool.tasks.start(run(*args), "main thread", awaited=True))
+
+    def interrupt(self, _job):
+        self._interrupted.set()
+
+    async def run(self, opening, parts, listener):
+        loop = asyncio.get_running_loop()
+        while (item := parts.take()) is not None:
+            began, name = loop.time(), item.call.decode()
+            self._pool.began.append((name, self.number))
+            self._interrupted.clear()
+            try:
+                async with asyncio.timeout(self._pool.durations[name]):
+                    await self._interrupted.wait()
+            except TimeoutError:
+                outcome = calls.pack_outcome(name, places=())
+            else:
+                outcome = calls.pack_raised(KeyboardInterrupt())
+            listener.done(batches.Done(item.number, outcome, loop.time() - began), goes_on=False)
+
+
+class _Call:
+    """`call_run.Running`."""
+
+    def __init__(self, pool, worker, body):
+        self._pool, self._worker, self._body = pool, worker, worker.routine(body)
+        self._begun = self.ended = False
+
+    @property
+    def worker(self):
+        return self._worker.metadata
+
+    def recall(self):
+        self._body.recall()
+
+    async def interrupt(self):
+        self._body.interrupt()
+
+    async def step(self, answer=None):
+        self._pool.messages += 1
+        await asyncio.sleep(WAY_S)
+        if not self._begun:
+            self._begun = True
+            await self._body.begin()
+        command = frames.Next(1) if answer is None else frames.Send(1, answer)
+        # Who gives up waiting does not end it.
+        data, last = await asyncio.shield(self._pool.tasks.start(self._body.step(command), "step", awaited=True))
+        await asyncio.sleep(WAY_S)
+        self.ended = last
+        return data
+
+    async def close(self):
+        if not self.ended:
+            await self._body.close()
+        self._pool.free.append(self._worker)
+        self._pool.line.add()
+
+
+class VirtualPool:
+    """`call_queue.Threads`, its queue, and what was called. Calls are names; `durations` says what they take."""
+
+    def __init__(self, workers, durations=None):
+        self.main_threads = workers
+        self.line = Slots()
+        self.durations = durations or {}
+        self.began = []  # (name, number of the worker)
+        self.messages = 0
+        self.tasks = OwnedTasks("virtual pool")
+        self.free = [_Worker(self, number) for number in range(workers)]
+        self.queue = CallQueue(self)
+        self.costs = {}
+        self._callbacks = Callbacks()
+        for _ in self.free:
+            self.line.add()
+
+    def pins(self, _uid):
+        return False
+
+    async def run(self, _routine, body, *, about, who):
+        await self.line.take(who)
+        worker = self.free.pop(0)
+        try:
+            return _Call(self, worker, body())
+        except BaseException:
+            self.free.append(worker)
+            self.line.add()
+            raise
+
+    def put(self, *names, origin, ambient=None, function="f"):
+        """Their futures. Calls of one function have a common cost."""
+        cost = self.costs.setdefault(function, Cost())
+        items = [
+            Item(Future(self._callbacks), origin, origin.state if ambient is None else ambient, name, cost, 0,
+                 lambda _: origin.settled(), 1, 1.0, name.encode())
+            for name in names
+        ]  # fmt: skip
+        for _ in items:
+            origin.submitted()
+        self.queue.put(items)
+        return [item.future for item in items]
+
+    async def all_done(self, futures):
+        await until(lambda: all(future.done() for future in futures))
+        await settle()
+
+    async def close(self):
+        await self.queue.stop()
+        await self.tasks.close()
+
+
+class Origin:
+    """`call_item.Origin`."""
+
+    def __init__(self, name="origin"):
+        self.name, self.directory, self.places = name, "/nowhere", ()
+        self.state = {}
+        self.unfinished = 0
+
+    def ambient(self):
+        return self.state
+
+    def submitted(self):
+        self.unfinished += 1
+
+    def settled(self):
+        self.unfinished -= 1
+
+    def ready(self, worker):
+        pass
+
+    def printed(self, worker, shown, *, goes_on, is_idle):
+        pass
+
+    def lost(self, worker):
+        pass

@@ -1,0 +1,92 @@
+"""What one cell has submitted (`notebook.submissions`), with a home and a loop of its own and no worker."""
+
+import io
+from uuid import uuid4
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from tests.support.waiting import wait_until
+from wool_jupyter.discovery.root import kernel_namespace
+from wool_jupyter.notebook.bridge import bridge
+from wool_jupyter.notebook.runtime import Runtime
+from wool_jupyter.notebook.submissions import Submissions
+from wool_jupyter.pool.home import Home
+from wool_jupyter.wire import batches
+from wool_jupyter.worker.cell.spool import Spool
+
+
+@pytest.fixture
+def runtime(tmp_path):
+    made = Runtime("unused")
+    made._home = bridge().enter(Home.enter(kernel_namespace(str(tmp_path)), within=tmp_path)).result(20)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def shell():
+    made = InteractiveShell()
+    yield made
+    made.history_manager.end_session()
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def ended():
+    return []
+
+
+@pytest.fixture
+def printed(monkeypatch):
+    """By the cell that submits."""
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stdout", stream)
+    return stream
+
+
+@pytest.fixture
+def submissions(runtime, shell, ended, printed):
+    return Submissions(
+        runtime, shell, output_budget_bytes=None, interrupt=lambda _: None, ended=lambda: ended.append("ended")
+    )
+
+
+def on_loop(function, *args, **options):
+    async def asked():
+        return function(*args, **options)
+
+    return bridge().enter(asked()).result(20)
+
+
+def report(submissions, worker):
+    on_loop(submissions.ready, worker)
+    on_loop(submissions.printed, worker, (), goes_on=False, is_idle=True)
+
+
+def test_a_report_that_comes_when_all_is_over_finds_nothing_to_show(submissions, shell, ended):
+    """A worker ends its run with one that has no outcomes, where what was to follow has been cancelled."""
+    worker = uuid4()
+    submissions.submitted()
+    report(submissions, worker)
+    submissions.settled()
+    shell.events.trigger("post_run_cell", None)
+    assert ended == ["ended"]
+    report(submissions, worker)
+    assert ended == ["ended"]
+
+
+def test_it_is_over_when_the_cell_and_all_its_calls_have_ended(submissions, shell, ended, printed):
+    worker = uuid4()
+    for _ in range(2):
+        submissions.submitted()
+    on_loop(submissions.ready, worker)
+    spool = Spool(batches.text_directory(submissions.directory, str(worker)))
+    shell.events.trigger("post_run_cell", None)
+    submissions.settled()
+    assert on_loop(list, ended) == []
+    spool.write(0, "late\n")
+    submissions.settled()
+    wait_until(lambda: ended == ["ended"])
+    assert on_loop(list, ended) == ["ended"]
+    assert printed.getvalue() == "late\n"

@@ -1,0 +1,89 @@
+"""One blocking call, from `submit` to its outcome, and who submits it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+from wool_jupyter.pool.pacing import Cost
+from wool_jupyter.wire import calls
+from wool_jupyter.wire.store import Lease, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wool_jupyter.pool.futures import Future
+
+
+class Origin(Protocol):
+    """Who submits calls, and sees what they print."""
+
+    directory: str
+    places: tuple[str, ...]  # for large data
+
+    @property
+    def store(self) -> Store | None:
+        """Of large arguments."""
+        ...
+
+    # On the thread that submits.
+
+    def ambient(self) -> dict[str, bytes]:
+        """The process's state for calls that are submitted now; the same object as long as nothing has changed."""
+        ...
+
+    def submitted(self) -> None: ...
+
+    # On the loop.
+
+    def ready(self, worker: UUID) -> None:
+        """Calls begin there: their text will be in `batches.text_directory`."""
+        ...
+
+    def printed(self, worker: UUID, shown: tuple[bytes, ...], *, goes_on: bool, is_idle: bool) -> None:
+        """Before the outcomes are delivered that came with it. `is_idle`: no more calls are there."""
+        ...
+
+    def lost(self, worker: UUID) -> None:
+        """It has ended, and prints no more."""
+        ...
+
+    def settled(self) -> None:
+        """A call that was submitted is over."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    future: "Future[Any]"
+    origin: Origin
+    ambient: dict[str, bytes]
+    label: str  # shown of it
+    cost: Cost
+    retries: int
+    settled: "Callable[[Item], object]"  # called once, when its future is done
+    native_threads: int  # `batches.Opening`
+    grace_s: float  # to answer an interrupt, on a worker that may end
+    call: bytes = b""
+    function: calls.PackedFunction | None = None  # None: `call` says all
+    file: str = ""  # with its large data
+    lease: Lease | None = None  # of large data that other calls have, too
+    beginnings: int = 0
+    number: int = 0
+    section: int = 0
+
+    def end(self) -> None:
+        if self.file:
+            Path(self.file).unlink(missing_ok=True)
+        if self.lease is not None:
+            self.lease.release()
+        self.settled(self)
+
+    def arrive(self, outcome: bytes) -> None:
+        self.future.arrive(outcome)
+        self.end()
+
+    def fail(self, error: BaseException) -> None:
+        if self.future.running() or self.future.set_running_or_notify_cancel():
+            self.future.fail(error)
+        self.end()

@@ -1,0 +1,254 @@
+"""Calls of one origin on one worker, from the turn that has come to the last outcome."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from wool_jupyter.errors import CallFailed, WoolError, WorkerDied
+from wool_jupyter.pool import events
+from wool_jupyter.pool.call_item import Item
+from wool_jupyter.pool.pacing import Ahead
+from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.settings import BEGINNINGS_MAX, INTERRUPT_GRACE_S, RECALL_S, SIGNAL_S
+from wool_jupyter.wire import batches, calls
+
+if TYPE_CHECKING:
+    from wool_jupyter.pool.call_queue import CallQueue, Threads
+
+_AT_ONCE = 1000  # calls of one batch
+
+
+class Running(Protocol):
+    """A call that holds a slot (`kernel_pool.PoolCall`)."""
+
+    @property
+    def worker(self) -> WorkerMetadata: ...
+    @property
+    def ended(self) -> bool: ...
+    def recall(self) -> None: ...
+    async def interrupt(self) -> None: ...
+    async def kill(self, why: str) -> None: ...
+    async def step(self, answer: bytes | None = None) -> bytes | None: ...
+    async def close(self) -> None: ...
+
+
+class NothingLeft(Exception):
+    """The turn came when there was nothing to do any more."""
+
+
+class Run:
+    """Calls of one origin on one worker, from the turn that has come to the last outcome."""
+
+    def __init__(self, queue: "CallQueue", section: int) -> None:
+        self._queue = queue
+        self._section = section
+        self._about = events.About("call", "calls")
+        self.opened = False
+        self._is_opening = True
+        self._call: Running | None = None
+        self._sent: deque[Item] = deque()
+        self._ahead = Ahead()
+        self._functions: dict[calls.PackedFunction, int] = {}
+        self._ends = False  # it gets no more
+        self._interrupts: Callable[[Item], bool] = lambda _: False
+        self._is_placed = asyncio.Event()  # or could not be
+        self._came_back = asyncio.Event()
+        self._interrupted = 0  # number of the call that has had a signal
+        self._looked_at = 0  # number of the call that ran when it was looked at last
+        self._timer: asyncio.TimerHandle | None = None  # until then
+
+    async def serve(self, threads: "Threads") -> None:
+        try:
+            try:
+                call = self._call = await threads.run("batch", self._open, about=self._about, who=self._queue)
+            finally:
+                self._is_placed.set()
+            self._origin.ready(call.worker.uid)
+            try:
+                await self._serve(call)
+            except WorkerDied:
+                self._origin.lost(call.worker.uid)
+                raise
+            finally:
+                await call.close()
+        except (WorkerDied, CallFailed) as error:
+            if not self._sent:
+                return
+            self._end_of_worker(error)
+        self.fail(CallFailed("the worker ended a run of calls without their outcomes"))
+
+    def has(self, meant: Callable[[Item], bool]) -> bool:
+        return any(map(meant, self._sent))
+
+    def fail(self, error: BaseException) -> bool:
+        """What it still has; whether there was something."""
+        had = bool(self._sent)
+        while self._sent:
+            self._sent.popleft().fail(error)
+        return had
+
+    async def interrupt(self, meant: Callable[[Item], bool]) -> None:
+        """First all that has not begun comes back, so that a signal hits the call that it is meant for."""
+        self._ends, self._interrupts = True, meant
+        await self._is_placed.wait()
+        call = self._call
+        if call is None:
+            return
+        self._came_back.clear()
+        call.recall()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SIGNAL_S):
+                await self._came_back.wait()
+        if not (self._sent and meant(self._sent[0])):
+            return
+        number = self._sent[0].number
+        if number == self._interrupted:
+            return  # by somebody else who means it: its answer may need its time
+        self._interrupted = number
+        grace_s = INTERRUPT_GRACE_S if self._queue.pins(call.worker.uid) else self._sent[0].grace_s
+        await call.interrupt()
+        await asyncio.sleep(grace_s)
+        if self._sent and self._sent[0].number == number:
+            await call.kill(f"as it had not answered an interrupt for {grace_s:.0f} s")
+
+    # What goes there.
+
+    def _open(self) -> bytes:
+        self.opened = True
+        self._queue.opened(self)
+        first = self._queue.next(lambda _: True)
+        if first is None:
+            raise NothingLeft
+        self._origin, self._ambient, self._native_threads = first.origin, first.ambient, first.native_threads
+        self._about.label = first.label
+        batch = self._batch(first)
+        self._about.bytes_in = sum(len(item.call) for item in self._sent)
+        self._is_opening = False
+        origin = self._origin
+        return batches.encode(
+            batches.Opening(origin.directory, origin.places, self._ambient, batch, self._native_threads)
+        )
+
+    def _batch(self, first: Item | None = None) -> batches.Batch:
+        """And what else may be sent now."""
+        functions: list[bytes] = []
+        items: list[batches.Item] = []
+        size = 0
+        item = first or self._queue.next(self._fits)
+        while item is not None:
+            self._sent.append(item)
+            self._ahead.sent(item.cost)
+            items.append(batches.Item(item.number, self._index_of(item.function, functions), item.call))
+            size += len(item.call)
+            full = size >= batches.BATCH_BYTES or len(items) >= _AT_ONCE
+            item = None if full else self._queue.next(self._fits)
+        following = self._queue.first
+        self._ends = self._ends or following is None or not self._may_follow(following)
+        return batches.Batch(tuple(functions), tuple(items), self._ends)
+
+    def _fits(self, item: Item) -> bool:
+        return self._may_follow(item) and self._ahead.has_room(item.cost, share=self._queue.share(len(self._sent)))
+
+    def _may_follow(self, item: Item) -> bool:
+        if self._ends or item.origin is not self._origin or item.ambient is not self._ambient:
+            return False
+        if item.native_threads != self._native_threads:
+            return False
+        return (self._is_opening and item.section <= self._section) or not self._queue.is_contended
+
+    def _index_of(self, function: calls.PackedFunction | None, told: list[bytes]) -> int:
+        if function is None:
+            return -1
+        if function not in self._functions:
+            self._functions[function] = len(self._functions)
+            told.append(function.body)
+        return self._functions[function]
+
+    # What comes of it.
+
+    async def _serve(self, call: Running) -> None:
+        try:
+            answer: bytes | None = None
+            while not call.ended:
+                self._look_later(call)
+                data = await call.step(answer)
+                if data is None:
+                    return
+                self._take(batches.decode_report(data), call.worker.uid)
+                if not call.ended:
+                    answer = batches.encode(self._batch())
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _take(self, report: batches.Report, worker: UUID) -> None:
+        self._origin.ready(worker)  # another one, if the first was gone before the run began there
+        is_idle = len(self._sent) == len(report.done) + len(report.given_back)
+        self._origin.printed(worker, report.shown, goes_on=report.goes_on, is_idle=is_idle)
+        for done in report.done:
+            item = self._sent.popleft()
+            if item.number != done.number:
+                raise CallFailed("the worker's outcomes are out of order")
+            item.cost.took(done.took_s)
+            item.arrive(done.outcome)
+        given_back = set(report.given_back)
+        back = [item for item in self._sent if item.number in given_back]
+        self._sent = deque(item for item in self._sent if item.number not in given_back)
+        self._ahead = Ahead()
+        for item in self._sent:
+            self._ahead.sent(item.cost)
+        ended = [item for item in back if self._interrupts(item)]
+        for item in ended:
+            item.fail(interrupted())
+        self._queue.take_back(item for item in back if item not in ended)
+        self._came_back.set()
+
+    def _look_later(self, call: Running) -> None:
+        if self._timer is None and len(self._sent) > 1:
+            self._timer = asyncio.get_running_loop().call_later(RECALL_S, self._look, call)
+
+    def _look(self, call: Running) -> None:
+        """Who waits behind a long call is taken back."""
+        self._timer = None
+        if self._sent and self._sent[0].number == self._looked_at and len(self._sent) > 1:
+            self._sent[0].cost.takes_at_least(RECALL_S)
+            call.recall()
+        self._looked_at = self._sent[0].number if self._sent else 0
+        self._look_later(call)
+
+    def _end_of_worker(self, error: WoolError) -> None:
+        """The ledger says which of them have begun."""
+        own = {item.number for item in self._sent}
+        ledgers = Path(self._origin.directory).iterdir()
+        begun = max((each for place in ledgers if (each := batches.last_begun(str(place))) in own), default=0)
+        again = []
+        while self._sent:
+            item = self._sent.popleft()
+            item.beginnings += item.number > begun
+            if item.number > begun and item.beginnings < BEGINNINGS_MAX:
+                again.append(item)
+            elif item.retries:
+                item.retries -= 1
+                again.append(item)
+            else:
+                item.fail(type(error)(f"{error}. {_how_far(item.number, begun)}"))
+        self._queue.take_back(again)
+
+
+def _how_far(number: int, begun: int) -> str:
+    if number > begun:
+        return f"This call had not begun; so did {BEGINNINGS_MAX} workers end before they came to it"
+    return (
+        "This call had begun, and may have run in part"
+        if number == begun
+        else "This call has run, and its result is lost"
+    )
+
+
+def interrupted() -> CancelledError:
+    return CancelledError("it was interrupted before it began")

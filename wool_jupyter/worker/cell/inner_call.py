@@ -1,0 +1,60 @@
+"""A call inside the body that awaits it: on the main thread, whose loop stands still meanwhile.
+
+Beside its own process and main thread it finds what a call finds on another worker: copies of what it gets, and a namespace of
+its own. What it changes of the process is as before when the body goes on.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from typing import Any
+
+from wool_jupyter.wire import ambient, calls, classes, homes, pickling
+from wool_jupyter.worker.cell.gate import Gate
+from wool_jupyter.worker.cell.loops import set_aside
+
+
+class InnerCalls:
+    """Of one worker."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    @staticmethod
+    def can_run() -> bool:
+        """Whether the caller is a task of a body, and not of one of its threads or of a routine, beside which bodies run."""
+        return threading.current_thread() is threading.main_thread()
+
+    def run(self, body: bytes, state: ambient.State) -> bytes:
+        """An outcome (`calls.Outcome`). `state` is that of this process, in which the call was packed."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        with set_aside(loop, task), self._gate.waits_in_none():
+            try:
+                return contextvars.Context().run(self._outcome, calls.decode_request(body), state)
+            finally:
+                ambient.follow(state, ambient.here())
+
+    def _outcome(self, request: calls.Request, state: ambient.State) -> bytes:
+        homes.enter_new_home()
+        try:
+            ambient.follow(state, state)  # what is kept in a context
+            value = called(self._gate.loading(_loaded, request))
+            return calls.pack_outcome(value, places=request.places, known_classes=classes.known_ids())
+        except BaseException as error:  # noqa: BLE001 (data, whatever its class)
+            return calls.pack_raised(error, places=request.places)
+
+
+def _loaded(request: calls.Request) -> calls.Invocation:
+    with pickling.unhindered():
+        return calls.unpack_call(request)
+
+
+def called(invocation: calls.Invocation) -> Any:
+    """What it returns."""
+    value = invocation.function(*invocation.args, **invocation.kwargs)
+    if inspect.iscoroutine(value):
+        value.close()
+        raise TypeError(f"{invocation.function!r} is an async function: give one that runs it by `asyncio.run`")
+    return value
