@@ -78,7 +78,7 @@ def test_an_array_that_was_copied_on_the_way_is_no_base():
 
 
 @pytest.mark.parametrize("dtype", ["M8[D]", "m8[s]", [("day", "M8[D]"), ("n", "i8")]])
-def test_a_part_of_dates_is_a_part_of_them_although_they_export_no_buffer(dtype):
+def test_a_part_of_dates_is_a_part_of_them_although_they_say_nothing_of_their_format(dtype):
     dates = np.zeros(100, dtype)
     part = dates[5:9]
     view = rebuilt(part, views.overlapping([dates, part]))

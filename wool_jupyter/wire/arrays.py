@@ -1,5 +1,5 @@
-"""Arrays that numpy's own pickling copies into the stream (numpy 2.4): dates and durations, for they export no buffer, and those
-with gaps."""
+"""Arrays that numpy's own pickling copies into the stream (numpy 2.4): dates and durations, for which a buffer
+has no format, and those with gaps."""
 
 import pickle
 from typing import Any

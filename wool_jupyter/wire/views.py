@@ -14,8 +14,7 @@ Bases = dict[int, tuple[Any, int]]  # id(array) -> its base, and the offset in i
 def make_view(base: Any, offset: int, dtype: Any, shape: Any, strides: Any, writeable: bool) -> Any:
     import numpy as np
 
-    memory = base.reshape(-1).view("u1") if base.dtype.kind in "mMV" else base  # dates export no buffer
-    view: Any = np.ndarray(shape, dtype, memory, offset, strides)
+    view: Any = np.ndarray(shape, dtype, base, offset, strides)
     if not writeable:
         view.flags.writeable = False
     return view
