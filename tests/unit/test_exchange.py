@@ -357,3 +357,48 @@ def test_a_large_frame_of_polars_that_a_cell_changes_is_changed_here(kernel, tmp
         (3, 3),
     )
     assert kernel("before[3, 'a']") == 3.0
+
+
+LARGE = {
+    "numbers": "np.arange(500_000.0)",
+    "in Fortran order": "np.asfortranarray(np.arange(500_000.0).reshape(500, -1))",
+    "dates": "np.datetime64('2020-01-01', 's') + np.arange(500_000)",
+    "structured": "np.arange(500_000.0).view([('a', 'i4'), ('b', 'f4')])",
+    "a view of another": "whole[1000:]",
+    "part of a frame": "pd.DataFrame({'a': np.arange(500_000.0)})",
+}
+
+
+@pytest.mark.parametrize("make", LARGE)
+def test_of_a_large_array_that_changed_here_and_there_no_more_travels_than_these_pages(kernel, tmp_path, make):
+    kernel.run(f"""
+        import numpy as np, pandas as pd
+        whole = np.arange(501_000.0)
+        x = {LARGE[make]}
+        if isinstance(x, pd.DataFrame): x = x['a'].array._ndarray
+        alias, there, here = x, x[7:9], x.copy(order="K")
+    """)
+    ran = run_cell(
+        kernel, "flat = x.reshape(-1, order='A'); flat[[0, 77_777, -1]] = flat[[5, 6, 7]]; del flat", tmp_path
+    )
+    assert len(ran.changed) == 1
+    assert ran.parcel.nbytes < 50_000
+    kernel.run("flat = here.reshape(-1, order='A'); flat[[0, 77_777, -1]] = flat[[5, 6, 7]]")
+    assert kernel("alias is x and np.shares_memory(there, x) and (x == here).all()")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "x[:] = x[::-1].copy()",
+        "x[0] = 9; x.shape = (1000, -1)",
+        "x[0] = 9; x.flags.writeable = False",
+        "x[0] = 9; x.dtype = 'M8[s]'",
+    ],
+)
+def test_of_one_that_is_another_array_now_all_travels(kernel, tmp_path, change):
+    kernel.run("import numpy as np\nx = np.arange(500_000); alias, here = x, x.copy()")
+    assert run_cell(kernel, change, tmp_path).parcel.nbytes >= 4_000_000
+    kernel.run(change.replace("x", "here"))
+    assert kernel("(x.dtype, x.shape, x.flags.writeable) == (here.dtype, here.shape, here.flags.writeable)")
+    assert kernel("(x == here).all()")

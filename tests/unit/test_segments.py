@@ -279,3 +279,19 @@ def test_large_data_goes_to_the_disk_when_memory_is_short(tmp_path, monkeypatch)
         monkeypatch.setattr(host, "available_memory_bytes", lambda: 100 << 20)
         assert segments.in_order(places, 40 << 20) == places
         assert list(segments.in_order(places, 60 << 20)) == [*reversed(places)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the system tells which pages are written")
+def test_written_pages_are_told_as_spans_of_the_memory_that_was_asked_for(data, idle):
+    file = written(1, data, idle)
+    array = np.frombuffer(segments.mapped(file, 100, SIZE - 100), "u1")
+    begin, page = host.address(array), 4096
+    assert host.own_pages(begin, array.nbytes) == []
+    array[0] = array[3 * page] = array[4 * page] = array[-1] = 9
+    assert host.own_pages(begin, array.nbytes) == [
+        (0, page - 100),
+        (3 * page - 100, 5 * page - 100),
+        (SIZE - page - 100, SIZE - 100),
+    ]
+    assert host.own_pages(begin + 3 * page, 5) == [(0, 5)]
+    assert host.own_pages(begin, 5, Path(data) / "missing") is None

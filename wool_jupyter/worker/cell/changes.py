@@ -17,7 +17,18 @@ from typing import Any
 
 from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, in_words
-from wool_jupyter.wire import buffers, classes, contents, patching, pickling, rebuilding, segments, standins, views
+from wool_jupyter.wire import (
+    buffers,
+    classes,
+    contents,
+    pages,
+    patching,
+    pickling,
+    rebuilding,
+    segments,
+    standins,
+    views,
+)
 from wool_jupyter.wire.cells import Names
 
 _SMALL_BYTES = 1 << 20  # up to here the baseline is dumped anew: exact where interning or set order make other bytes
@@ -69,6 +80,7 @@ class Arrival:
         known = {ref.number: ref.digest for ref in names.parcel.refs}
         self._arrived = [_Arrived(b, known.get(number, b"")) for number, b in enumerate(self._buffers)]
         self._by_address = {(each.address, each.nbytes): each for each in self._arrived}
+        self._writable = {id(array): _form(array) for array in arrays if self._is_in_a_mapping(array)}
         self._before = self._baseline(sets=bool(met & {set, frozenset}))
 
     def _load(self) -> dict[int, Any]:
@@ -159,7 +171,7 @@ class Arrival:
             key = patching.key_of(kind, obj)
             numbers, bodies = found.setdefault(key, ([], []))
             numbers.append(n)
-            bodies.append(patching.CONTENT[key[0]](obj))
+            bodies.append((self._pages(obj) if kind == "array" else None) or patching.CONTENT[key[0]](obj))
         return found
 
     @functools.cached_property
@@ -170,6 +182,19 @@ class Arrival:
         parts = {id(o.__globals__) for o in self._objects.values() if isinstance(o, types.FunctionType)}
         parts.update(id(o.__dict__) for o in self._objects.values() if type(o) in with_state and hasattr(o, "__dict__"))
         return parts
+
+    def _pages(self, array: Any) -> pages.Pages | None:
+        """What was written into it, if nothing else of it has changed and the kernel's can be written into as it is."""
+        is_as_it_came = self._writable.get(id(array)) == _form(array)
+        return pages.written(array) if is_as_it_came else None
+
+    def _is_in_a_mapping(self, array: Any) -> bool:
+        """All of a buffer that came, in the same order, so that a place in it is one in the kernel's array."""
+        flags = array.flags
+        if array.dtype.hasobject or not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
+            return False
+        came = self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
+        return came is not None and came.is_mapped
 
     def _is_untouched(self, array: Any) -> bool:
         flags = array.flags
@@ -208,6 +233,10 @@ class _Arrived:
             except FileNotFoundError:  # somebody has swept it away: then it can't be told
                 return False
         return contents.digest(view) == self._digest
+
+    @property
+    def is_mapped(self) -> bool:
+        return self._mapping is not None
 
     def _is_of_the_file(self) -> bool:
         return host.has_own_pages(self.address, self.nbytes) is False
@@ -254,6 +283,11 @@ class _Repickler:
             memo = {id(self._objects[n]): (n, self._objects[n]) for n in range(start)}
             fillers = [object() for _ in range(start - len(memo))]  # numbers go on from the memo's size
             self._pickler.memo = memo | {id(filler): (0, filler) for filler in fillers}
+
+
+def _form(array: Any) -> tuple[Any, ...]:
+    """All of it but what is in its memory."""
+    return array.__array_interface__["data"], array.dtype, array.shape, array.strides
 
 
 def _is_ours(obj: Any) -> bool:
