@@ -200,6 +200,14 @@ def test_what_is_in_use_never_gives_way_and_what_finds_no_room_is_left_out(kept,
     assert set(segments.mapped(on_the_way.refs[0].file, 0, SIZE)) == {1}
 
 
+def test_what_would_not_fit_alone_makes_nothing_give_way(kept, tmp_path):
+    kept.budget_bytes = 3 * SIZE
+    held = array(1)
+    lease(kept, held).release()
+    assert lease(kept, array(2, 4 * SIZE)).refs == []
+    assert len(files(tmp_path, "data")) == 1
+
+
 def test_other_sizes_give_way_too(kept, tmp_path):
     kept.budget_bytes = 5 * SIZE
     for fill in range(4):

@@ -169,6 +169,8 @@ class Store:
 
     def _written(self, view: memoryview) -> str | None:
         most = self._most()
+        if view.nbytes > most:
+            return None
         file = self._rewritten(view)
         while file is None and self._kept() + view.nbytes > most:
             if not self._evict():
