@@ -262,7 +262,7 @@ def test_what_the_children_of_a_worker_leave_is_reaped():
         "if os.fork() == 0:\n"
         "    pid = os.fork()\n"
         "    if pid == 0:\n"
-        "        os.setsid(); import time; time.sleep(0.2); os._exit(0)\n"
+        "        os.setsid(); os._exit(0)\n"
         "    print(pid, flush=True); os._exit(0)\n"
         "_ = os.wait()"
     )
