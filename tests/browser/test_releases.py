@@ -1,5 +1,6 @@
 """Buttons work while a cell runs: with each pair of these releases of ipykernel and JupyterLab, in an environment of its own."""
 
+import shutil
 import subprocess
 import sys
 import venv
@@ -29,7 +30,8 @@ def release(request, tmp_path_factory):
     subprocess.run(
         [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *wanted], check=True, stdout=sys.stderr
     )
-    return ipykernel, lab, python
+    yield ipykernel, lab, python
+    shutil.rmtree(folder)  # 400 MB
 
 
 @pytest.fixture

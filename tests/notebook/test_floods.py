@@ -59,8 +59,8 @@ def test_a_child_that_floods_does_not_hold_up_the_cell(kernel):
 
 
 def test_a_command_that_floods_takes_no_longer_than_its_output(kernel):
-    """IPython's own reader needs more than ten minutes for it."""
-    result = kernel.wool("!yes | head -c 100000000\nprint('after', _exit_code)", timeout=100)
+    """IPython's own reader needs minutes for it."""
+    result = kernel.wool("!yes | head -c 40000000\nprint('after', _exit_code)", timeout=100)
     assert result.stdout.endswith("after 0\n")
     assert "left out here" in result.stderr
 
