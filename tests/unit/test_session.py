@@ -739,7 +739,10 @@ def test_whatever_comes_each_call_is_answered_in_order_and_released_once(script)
         assert admission.active == 0
         assert all(body.closed == 1 for body in bodies)
         for number in (1, 2):
-            open_call = False
+            open_call, silent = (
+                False,
+                ("next", number) in script,
+            )  # a first step that came early has its answer instead of the Ack
             for answer in (a for a in answers if a.call == number):
                 match answer:
                     case Nack(_, reason) if "under way already" in reason:
@@ -750,9 +753,10 @@ def test_whatever_comes_each_call_is_answered_in_order_and_released_once(script)
                     case Nack() | Refused():
                         assert not open_call, "only before the Ack"
                     case Yielded(_, _, False):
-                        assert open_call
+                        assert open_call or silent
+                        open_call = True
                     case _:
-                        assert open_call
+                        assert open_call or silent
                         open_call = False
         steps = sum(isinstance(answer, Yielded | Returned | Failed) for answer in answers)
         assert steps >= sum(body.told for body in bodies), "every command has its answer"
