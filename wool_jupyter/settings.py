@@ -9,6 +9,9 @@ class PoolSettings:
     result_budget_bytes: int | None = (
         None  # a larger result stays on its worker; None: a quarter of the memory that is free
     )
+    data_budget_bytes: int | None = (
+        None  # of large data that is kept for workers; None: a quarter of the memory that is free
+    )
     output_budget_bytes: int | None = (
         2_500_000  # of a cell's text at once: a Jupyter server passes on 3 MB in 3 s; None: all
     )
@@ -38,6 +41,10 @@ GATHER_S = 0.005  # for outcomes of calls to go together, while others run there
 RECALL_S = 0.4  # after which calls that wait behind a longer one are taken back, for whoever is free
 CALLS_AHEAD_MAX = 2000  # that a `map` asks for before somebody wants their results
 BEGINNINGS_MAX = 10  # of a call whose worker ends each time before it has begun
+
+DATA_IDLE_S = 30.0  # that a file of large data waits to be written again: a cell that is run once more finds it
+DATA_UNUSED_S = 600.0  # that large data is kept which no cell or call has read
+DATA_TRIM_S = 10.0  # between two looks for what is to be given back
 
 CLAIM_PATIENCE_S = 5.0  # for a namespace that is being swept or staged; each takes milliseconds
 CLAIM_ATTEMPTS = 8  # one does, unless somebody replaces the namespace's directory all the time

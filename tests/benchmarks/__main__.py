@@ -1,5 +1,5 @@
-"""`python -m tests.benchmarks [--quick] [--only cells|calls|joblib|discovery|feed]`: what `%%wool` costs, in real kernels, what
-calls, joblib's backend and discovery do, and what it costs to be looked at.
+"""`python -m tests.benchmarks [--quick] [--only cells|calls|joblib|data|discovery|feed]`: what `%%wool` costs, in real kernels,
+what calls, joblib's backend and discovery do, what large data costs, and what it costs to be looked at.
 
 Numbers are medians over fresh kernels, or over repetitions."""
 
@@ -9,7 +9,7 @@ import platform
 import sys
 from functools import partial
 
-from tests.benchmarks import calls, cells, discovery, feed, frames, joblib_backends
+from tests.benchmarks import calls, cells, data, discovery, feed, frames, joblib_backends
 from tests.benchmarks.table import Row, as_text
 
 AIMS = {
@@ -24,6 +24,8 @@ AIMS = {
     **dict.fromkeys(("grid search, cold", "forest of 200 trees, cold"), "ratio at most 1"),
     **dict.fromkeys(("grid search, warm", "forest of 200 trees, warm"), "ratio about 1"),
     "four heavy cells with --bg": "ratio about 0.5 on two CPUs",
+    **dict.fromkeys(("256 MB in, first", "256 MB out"), "ratio below 0.5 of loky"),
+    "256 MB in, again": "ratio below 0.1 of loky",
     "publish": "< 200 µs",
     "look at 128 workers, first": "< 5 ms",
     "look at 128 workers, again": "< 5 ms",
@@ -39,7 +41,7 @@ AIMS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one fresh kernel each, and fewer cells")
-    parser.add_argument("--only", choices=["cells", "calls", "joblib", "discovery", "feed"])
+    parser.add_argument("--only", choices=["cells", "calls", "joblib", "data", "discovery", "feed"])
     asked = parser.parse_args()
     quick = asked.quick
     of_cells = [
@@ -73,6 +75,7 @@ def main() -> int:
         "cells": of_cells,
         "calls": [calls.calls],
         "joblib": of_joblib,
+        "data": [data.large_array],
         "discovery": of_discovery,
         "feed": of_the_feed,
     }
@@ -83,11 +86,16 @@ def main() -> int:
     if asked.only in (None, "feed") and not frames.is_possible():
         print(f"\n{frames.MISSING}")
     if asked.only in (None, "joblib"):
-        print("\nIn the rows that are cold and warm, plain is joblib's default backend, loky.")
+        print(
+            "\nIn the rows that are cold and warm, and those of 256 MB in and out, plain is joblib's default backend, loky."
+        )
     if asked.only in (None, "cells"):
         print(f"\n%load_ext imports {cells.modules_loaded()} modules that the kernel did not have.")
         wool, plain = (cells.left_in_kernel_bytes(magic) / 1e6 for magic in ("%%wool\n", ""))
         print(f"200,000 printed lines leave {wool:.0f} MB in the kernel; {plain:.0f} MB those of a plain cell.")
+    if asked.only in (None, "data"):
+        wool, loky = (size / 2**28 for size in data.held_twice_bytes())
+        print(f"\nTwo workers that hold the same 256 MB take {wool:.2f} times as much, with loky {loky:.2f} times.")
     print(
         f"Medians of {runs} run{'s' * (runs > 1)}, each afresh; {os.cpu_count()} CPUs, Python {platform.python_version()}."
     )

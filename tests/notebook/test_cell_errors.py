@@ -355,3 +355,20 @@ def test_a_result_that_cannot_travel_is_named_and_the_others_arrive(kernel, make
     result = kernel.wool(f"first = 1\n{make}\nlast = [2]")
     assert re.fullmatch(rf"wool: `kept.*\(\S*{kind}\).*\n", result.stderr), result.stderr
     assert kernel.value("(first, last)") == (1, [2])
+
+
+def test_an_error_whose_message_is_larger_than_ours_arrives_as_itself_and_loses_no_name(kernel):
+    error = kernel.wool_error("bound = 1\nraise ValueError('x' * 20_000_000)")
+    assert (error.ename, len(error.evalue)) == ("ValueError", 20_000_000)
+    assert kernel.value("bound") == 1
+
+
+def test_what_does_not_fit_into_a_message_is_said_in_our_words_and_the_next_cell_runs(kernel):
+    kernel.ok("import os; os.environ.update({f'LARGE_{n}': 'z' * 100_000 for n in range(200)})")
+    error = kernel.run("%%wool\n1").error
+    assert (error.ename, error.evalue) == (
+        "MessageTooLarge",
+        "a message of 19.1 MiB is larger than 16 MiB, and was not sent: large data travels in variables",
+    )
+    kernel.ok("for n in range(200): del os.environ[f'LARGE_{n}']")
+    assert kernel.wool("1 + 1").value == "2"

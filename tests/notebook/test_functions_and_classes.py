@@ -324,3 +324,10 @@ def test_a_function_sees_a_global_that_was_bound_after_it(kernel):
     kernel.ok("later = 5")
     assert kernel.wool("f()").value == "5"
     assert kernel.value("f()") == 5
+
+
+def test_a_module_that_imports_main_finds_that_of_the_running_cell(kernel, tmp_path):
+    (tmp_path / "asks_main.py").write_text("import __main__\ndef answer(): return __main__.answer_is\n")
+    kernel.ok(f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
+    for answer in (1, 2, 3):
+        assert kernel.wool(f"import asks_main\nanswer_is = {answer}\nasks_main.answer()").value == str(answer)

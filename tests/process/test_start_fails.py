@@ -163,6 +163,19 @@ def test_file_system_that_fills_up_while_the_pool_runs(kernel):
     works(kernel)
 
 
+@needs_mounts
+def test_large_data_lies_on_the_disk_where_files_in_memory_have_little_room(kernel):
+    """A container's /dev/shm has 64 MB, say."""
+    kernel.ok(OWN_MOUNTS + "mount('-o', 'remount,size=16m', '/dev/shm')\nimport numpy as np")
+    kernel.ok("big = np.arange(4_000_000.0); small = np.ones(300_000)")
+    for _ in range(2):
+        kernel.ok("%%wool\nback = big * 2; total = float(big.sum() + small.sum())")
+        assert kernel.value("(total, float(back[-1]))") == (7999998300000.0, 7999998.0)
+    kernel.ok("from wool_jupyter.notebook.runtime import runtime")
+    sizes = "[sorted({f.stat().st_size for d in ('data', 'idle') for f in (place / d).iterdir()}) for place in runtime().places]"
+    assert kernel.value(sizes) == [[2_400_000], [32_000_000]]
+
+
 # No memory, no process.
 
 LIMITED = """\

@@ -24,8 +24,8 @@ from wool_jupyter.wire import ambient, batches
 class Submitter:
     """Keeps what its calls print, by worker."""
 
-    def __init__(self, places):
-        self.places, self.directory = places, places[0]
+    def __init__(self, places, store):
+        self.places, self.directory, self.store = places, places[0], store
         self.text = {}
         self.unfinished = 0
         self._lock = threading.Lock()
@@ -113,7 +113,7 @@ def pool_of(workers=None, **settings):
         starting = KernelPool.start(home, PoolSettings(workers=workers, **settings), environment=os.environ)
         pool = bridge.enter(starting).result(60)
         processes = pool_processes(os.getpid())
-        submitter = Submitter(resources.enter_context(home.call_directories()))
+        submitter = Submitter(resources.enter_context(home.call_directories()), home.store)
         try:
             yield Bench(pool, bridge, submitter)
         finally:

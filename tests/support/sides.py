@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from wool_jupyter.notebook import capture, exchange
-from wool_jupyter.wire import buffers, classes, pickling, rebuilding
+from wool_jupyter.notebook import capture, homecoming
+from wool_jupyter.notebook.shipment import Shipment
+from wool_jupyter.wire import buffers, classes, layout, pickling, rebuilding
 from wool_jupyter.wire.buffers import Parcel
+from wool_jupyter.wire.store import Store
 from wool_jupyter.worker.cell import changes, outcome
 
 
@@ -83,11 +85,11 @@ class Side:
 class Ran:
     """What a cell left on both sides."""
 
-    shipment: exchange.Shipment
+    shipment: Shipment
     arrival: changes.Arrival
     reply: outcome.Reply
     parcel: Parcel
-    arrived: exchange.Arrived
+    arrived: homecoming.Arrived
     notices: list[str]
 
     @property
@@ -95,10 +97,18 @@ class Ran:
         return {name for name, _ in self.arrived.contents}
 
 
-def ship(kernel: Side, source: str, place: Path) -> tuple[exchange.Shipment, Any]:
+def ship(kernel: Side, source: str, place: Path) -> tuple[Shipment, Any]:
     with kernel:
-        shipment = exchange.Shipment(kernel.names, capture.analyze(textwrap.dedent(source)))
-        return shipment, shipment.names(places=(str(place / "in"),), cell_numbers={})
+        shipment = Shipment(kernel.names, capture.analyze(textwrap.dedent(source)))
+        names, _ = shipment.names(places=(str(place / "in"),), store=store_in(place), cell_numbers={})
+        return shipment, names
+
+
+def store_in(place: Path) -> Store:
+    """Of large data; `place` is a pool's directory for it."""
+    for folder in (layout.data(place), layout.idle(place)):
+        folder.mkdir(exist_ok=True)
+    return Store([place])
 
 
 def run_cell(kernel: Side, source: str, place: Path, *, worker: Side | None = None) -> Ran:
@@ -116,6 +126,6 @@ def run_cell(kernel: Side, source: str, place: Path, *, worker: Side | None = No
         reply = outcome.pack(arrival, worker.names, before, value=None, error=None)
         parcel = buffers.pack(reply.stream, reply.buffers, places=(str(place / "out"),), name="reply")
     with kernel:
-        arrived = exchange.load(parcel, shipment)
-        notices = exchange.come_home(arrived, shipment, deleted=tuple(reply.deleted))
+        arrived = homecoming.load(parcel, shipment)
+        notices = homecoming.come_home(arrived, shipment, deleted=tuple(reply.deleted))
     return Ran(shipment, arrival, reply, parcel, arrived, notices)

@@ -5,7 +5,7 @@ import operator
 import pytest
 
 from tests.support.loops import run, settle
-from wool_jupyter.errors import CannotLoad, CannotShip
+from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.wire import batches, calls
@@ -55,7 +55,7 @@ def test_what_is_recalled_is_not_taken():
 
 
 def test_a_function_is_packed_once_for_many_arguments(tmp_path):
-    function = calls.PackedFunction(operator.add, places=(str(tmp_path),))
+    function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
     for args in ((1, 2), ("a", "b")):
         packed = function.pack_arguments(args, {})
         assert calls.unpack_arguments(packed.body) == (args, {})
@@ -67,10 +67,10 @@ def test_a_function_is_packed_once_for_many_arguments(tmp_path):
 
 def test_large_arguments_lie_beside_the_message_and_a_packed_function_takes_its_file_along(tmp_path):
     large = bytearray(1 << 20)
-    packed = calls.pack_blocking(calls.Invocation(len, (large,), {}), places=(str(tmp_path),))
+    packed = calls.pack_blocking(calls.Invocation(len, (large,), {}), calls.Data((str(tmp_path),)))
     assert packed.file
     assert len(packed.body) < 10_000
-    function = calls.PackedFunction(large.count, places=(str(tmp_path),))
+    function = calls.PackedFunction(large.count, calls.Data((str(tmp_path),)))
     assert len(list(tmp_path.iterdir())) == 2
     del function
     assert [str(path) for path in tmp_path.iterdir()] == [packed.file]
@@ -136,3 +136,15 @@ def test_slots_tell_who_stands_in_the_line():
         await asyncio.gather(turns[0], turns[2])
 
     run(main())
+
+
+def test_an_exception_that_no_message_holds_goes_beside_it_and_without_a_place_says_so(tmp_path):
+    error = LookupError("x" * (20 << 20))
+    data = calls.pack_raised(error, places=(str(tmp_path),))
+    assert len(data) < 10_000
+    with pytest.raises(LookupError) as found:
+        calls.unpack_outcome(data)
+    assert found.value.args == error.args
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(PayloadTooLarge, match="an exception is too large for a message: LookupError: x"):
+        calls.unpack_outcome(calls.pack_raised(error))

@@ -1,4 +1,4 @@
-"""Variables there and back (`notebook.exchange`, `worker.cell.changes`, `wire.patching`), both sides in this process."""
+"""Variables there and back (`notebook.shipment`, `worker.cell.changes`, `wire.patching`, `notebook.homecoming`), in one process."""
 
 import numpy as np
 import pytest
@@ -305,3 +305,100 @@ def test_a_large_result_comes_writable(kernel, cell):
     cell("import numpy as np\nx = np.arange(1_000_000)")
     assert kernel("x.flags.writeable")
     np.testing.assert_array_equal(kernel("x"), np.arange(1_000_000))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "np.datetime64('2020-01-01', 's') + np.arange(400_000)",
+        "np.arange(800_000)[::2]",
+        "(np.datetime64('2020-01-01', 's') + np.arange(800_000))[::2]",
+        "np.asfortranarray(np.arange(400_000).reshape(100, -1))",
+        "np.arange(400_000).astype('m8[s]')",
+    ],
+)
+def test_a_large_array_that_numpy_would_copy_is_changed_in_place_all_the_same(kernel, tmp_path, make):
+    kernel.run(f"import numpy as np\nx = {make}\nalias, part, before = x, x[3:5], x.copy()")
+    ran = run_cell(kernel, "x[4] = x[9]; tail = x[-5:]; found = part[1].copy(), before[9]", tmp_path)
+    assert len(ran.changed) == 1
+    assert kernel("alias is x and np.shares_memory(part, x)")
+    assert kernel("(x[4] == before[9]).all() and (part[1] == before[9]).all() and (tail == x[-5:]).all()")
+    assert kernel("np.array_equal(found[0], found[1])")
+    assert kernel("(np.delete(x, 4, axis=0) == np.delete(before, 4, axis=0)).all()")
+    assert not run_cell(kernel, "x[4], part, tail", tmp_path).changed
+
+
+def test_what_loading_copies_is_known_to_be_unchanged_by_its_content(kernel, tmp_path):
+    """Such a buffer lies in the message's own file, and nobody has told what it holds."""
+    kernel.run("import numpy as np\nx = np.arange(100_000)[::2]")
+    assert not run_cell(kernel, "x[4]", tmp_path).changed
+    assert run_cell(kernel, "x[4] = 5", tmp_path).changed == {"x"}
+    assert kernel("x[4] == 5")
+
+
+def test_a_large_frame_of_polars_that_a_cell_changes_is_changed_here(kernel, tmp_path):
+    kernel.run("""
+        import numpy as np, polars as pl
+        x = pl.DataFrame({"a": np.arange(200_000.0), "t": [str(n) for n in range(200_000)]})
+        s = pl.Series("s", np.arange(200_000))
+        alias, before, held = x, x.clone(), [s]
+    """)
+    assert not run_cell(kernel, "x['a'].sum(), s.sum(), held", tmp_path).changed
+    run_cell(
+        kernel, "x[3, 'a'] = -1.0; x.insert_column(0, pl.Series('n', range(200_000))); s[5] = 0; new = x[:3]", tmp_path
+    )
+    assert kernel("alias is x and held[0] is s")
+    assert kernel("(x.columns, x[3, 'a'], x[4, 'a'], s[5], s[6], new.shape)") == (
+        ["n", "a", "t"],
+        -1.0,
+        4.0,
+        0,
+        6,
+        (3, 3),
+    )
+    assert kernel("before[3, 'a']") == 3.0
+
+
+LARGE = {
+    "numbers": "np.arange(500_000.0)",
+    "in Fortran order": "np.asfortranarray(np.arange(500_000.0).reshape(500, -1))",
+    "dates": "np.datetime64('2020-01-01', 's') + np.arange(500_000)",
+    "structured": "np.arange(500_000.0).view([('a', 'i4'), ('b', 'f4')])",
+    "a view of another": "whole[1000:]",
+    "part of a frame": "pd.DataFrame({'a': np.arange(500_000.0)})",
+}
+
+
+@pytest.mark.parametrize("make", LARGE)
+def test_of_a_large_array_that_changed_here_and_there_no_more_travels_than_these_pages(kernel, tmp_path, make):
+    kernel.run(f"""
+        import numpy as np, pandas as pd
+        whole = np.arange(501_000.0)
+        x = {LARGE[make]}
+        if isinstance(x, pd.DataFrame): x = x['a'].array._ndarray
+        alias, there, here = x, x[7:9], x.copy(order="K")
+    """)
+    ran = run_cell(
+        kernel, "flat = x.reshape(-1, order='A'); flat[[0, 77_777, -1]] = flat[[5, 6, 7]]; del flat", tmp_path
+    )
+    assert len(ran.changed) == 1
+    assert ran.parcel.nbytes < 50_000
+    kernel.run("flat = here.reshape(-1, order='A'); flat[[0, 77_777, -1]] = flat[[5, 6, 7]]")
+    assert kernel("alias is x and np.shares_memory(there, x) and (x == here).all()")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "x[:] = x[::-1].copy()",
+        "x[0] = 9; x.shape = (1000, -1)",
+        "x[0] = 9; x.flags.writeable = False",
+        "x[0] = 9; x.dtype = 'M8[s]'",
+    ],
+)
+def test_of_one_that_is_another_array_now_all_travels(kernel, tmp_path, change):
+    kernel.run("import numpy as np\nx = np.arange(500_000); alias, here = x, x.copy()")
+    assert run_cell(kernel, change, tmp_path).parcel.nbytes >= 4_000_000
+    kernel.run(change.replace("x", "here"))
+    assert kernel("(x.dtype, x.shape, x.flags.writeable) == (here.dtype, here.shape, here.flags.writeable)")
+    assert kernel("(x == here).all()")

@@ -1,3 +1,4 @@
+import asyncio
 import re
 import stat
 from contextlib import asynccontextmanager
@@ -7,10 +8,13 @@ import pytest
 
 from tests.support.loops import run
 from tests.support.pools import names_in
+from tests.support.waiting import wait_until
 from wool_jupyter.discovery import claim
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.errors import StartFailed
+from wool_jupyter.pool import home as home_module
 from wool_jupyter.pool.home import Home
+from wool_jupyter.wire import layout, segments, store
 from wool_jupyter.wire.credentials import read_token, token_for
 
 
@@ -72,7 +76,7 @@ def test_the_place_on_disk_is_owned_too_so_that_nobody_sweeps_it(tmp_path):
         async with home_in(tmp_path) as home:
             (spare,) = home.places[1:]
             claim.sweep_dead(spare.parents[1])
-            assert sorted(modes(spare)) == ["calls", "s"]
+            assert sorted(modes(spare)) == ["calls", "d", "data", "idle", "s"]
         assert not spare.parent.exists()
 
     run(main())
@@ -97,5 +101,33 @@ def test_a_directory_that_cannot_be_written_is_a_start_that_failed(tmp_path):
     async def main():
         with pytest.raises(StartFailed, match=r"can't have its files: .*kabc"):
             await Home.enter("kabc", within=tmp_path)
+
+    run(main())
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_files_are_written_again_only_where_locks_live_as_long_as_mappings(tmp_path, monkeypatch, hold):
+    monkeypatch.setattr(segments, "locks_hold", lambda _: hold)
+
+    async def main():
+        async with home_in(tmp_path) as home:
+            for place in home.places:
+                assert layout.data(place).is_dir()
+                assert layout.idle(place).is_dir() is hold
+
+    run(main())
+
+
+def test_what_is_not_needed_any_more_is_given_back_while_nothing_happens(tmp_path, monkeypatch):
+    monkeypatch.setattr(home_module, "DATA_TRIM_S", 0.01)
+    monkeypatch.setattr(store, "DATA_UNUSED_S", -1.0)
+    monkeypatch.setattr(store, "DATA_IDLE_S", -1.0)
+
+    async def main():
+        async with home_in(tmp_path) as home:
+            lease = home.store.lease([memoryview(bytes(segments.SEGMENT_BYTES))])
+            assert home.store.use().needed == segments.SEGMENT_BYTES
+            lease.release()
+            await asyncio.to_thread(wait_until, lambda: not home.store.is_used)
 
     run(main())

@@ -75,3 +75,13 @@ def test_an_array_that_was_copied_on_the_way_is_no_base():
     """The sender's may not have been contiguous: offsets in it mean something else."""
     copied = np.arange(10)
     assert views.by_root([copied]) == {}
+
+
+@pytest.mark.parametrize("dtype", ["M8[D]", "m8[s]", [("day", "M8[D]"), ("n", "i8")]])
+def test_a_part_of_dates_is_a_part_of_them_although_they_say_nothing_of_their_format(dtype):
+    dates = np.zeros(100, dtype)
+    part = dates[5:9]
+    view = rebuilt(part, views.overlapping([dates, part]))
+    view[:] = np.ones(4, "i8").astype(dtype)
+    np.testing.assert_array_equal(dates[4:10] == dates[4], [True, False, False, False, False, True])
+    assert np.shares_memory(view, dates)

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from wool_jupyter.errors import JobFailed, WoolError
-from wool_jupyter.notebook import exchange, job_words, jobs, reads, results, tracebacks
+from wool_jupyter.notebook import job_words, jobs, reads, results, tracebacks
 from wool_jupyter.notebook.capture import Capture
 from wool_jupyter.notebook.cell_run import CellRun, Sending
 from wool_jupyter.notebook.cell_watch import CellWatch
@@ -24,6 +24,7 @@ from wool_jupyter.notebook.job import Job
 from wool_jupyter.notebook.job_output import place_of_this_cell
 from wool_jupyter.notebook.jobs import notice
 from wool_jupyter.notebook.pending import Pending, listed
+from wool_jupyter.notebook.shipment import Route
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
@@ -55,7 +56,7 @@ class Background:
     def close(self) -> None:
         self._watch.close()
 
-    def submit(self, *, body: str, settings: PoolSettings, route: exchange.Route) -> Job:
+    def submit(self, *, body: str, settings: PoolSettings, route: Route) -> Job:
         """Returns when its inputs are shipped. Raises what keeps them from that, and shows it as a cell's."""
         __tracebackhide__ = True
         with jobs.shown_as_by_a_cell(self._shell):

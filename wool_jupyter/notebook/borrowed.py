@@ -52,7 +52,7 @@ class BorrowedPool:
     async def _run(self, invocation: calls.Invocation) -> Any:
         places = self._others.places()
         try:
-            packed = calls.pack_blocking(invocation, places=places)
+            packed = calls.pack_blocking(invocation, calls.Data(places))
             outcome = await self._outcome(packed.body, places, ambient.of_calls())
             value, error = calls.Arrived(outcome).loaded()
         finally:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import UUID
 
 from wool_jupyter.errors import CannotLoad, NotBound
-from wool_jupyter.notebook import exchange, figures, terminal, told
+from wool_jupyter.notebook import figures, homecoming, terminal, told
 from wool_jupyter.notebook.capture import Capture, analyze
 from wool_jupyter.notebook.flow import Budget, Flow
 from wool_jupyter.notebook.late_text import Show
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
+from wool_jupyter.notebook.shipment import Route, Shipment
 from wool_jupyter.notebook.source import CellSource, prepare_source
 from wool_jupyter.pool import events
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
@@ -50,7 +51,7 @@ class Receiver(Protocol):
     def takes(self, name: str) -> bool:
         """Whether this variable may be bound or deleted."""
 
-    def sift(self, arrived: exchange.Arrived) -> None:
+    def sift(self, arrived: homecoming.Arrived) -> None:
         """Takes out what may not change objects here."""
 
     def state(self, outcome: cells.Outcome) -> ambient.State:
@@ -73,7 +74,7 @@ class CellRun:
         *,
         body: str,
         settings: PoolSettings,
-        route: exchange.Route,
+        route: Route,
         before_shipping: "Callable[[str, Capture], object] | None" = None,
         prepare: Callable[["InteractiveShell", str], CellSource] = prepare_source,
         namespace: dict[str, Any] | None = None,
@@ -88,7 +89,7 @@ class CellRun:
         self.capture = analyze(self.source.source, shell.compile.flags, filename=self.source.filename)
         if before_shipping is not None and route.inputs is None:
             before_shipping(self.source.source, self.capture)
-        self.shipment = exchange.Shipment(
+        self.shipment = Shipment(
             shell.user_ns if namespace is None else namespace,
             self.capture,
             route=route,
@@ -133,7 +134,11 @@ class Sending:
             self.state = self._state(unshippable)
             self._release = self._runtime.handles.released()
             self._only = self._shipment.worker()
-            request = self._described(places)
+            names, lease = self._shipment.names(
+                places=places, store=self._runtime.store, cell_numbers=run.shell.compile._filename_map
+            )
+            stack.callback(lease.release)
+            request = self._described(places, names)
             self._message = cells.encode(request)
             self.about = told.about_cell(run.shell, request, self._message, press=press, kind=kind)
             self._directories = stack.pop_all()
@@ -147,7 +152,7 @@ class Sending:
             TextReader(directory), Budget(most_bytes, cell=number, shelve=lambda: shelf.of(number, run=message))
         )
 
-    def _described(self, places: tuple[str, ...]) -> cells.CellRequest:
+    def _described(self, places: tuple[str, ...], names: cells.Names) -> cells.CellRequest:
         run, source, shell = self._run, self._run.source, self._run.shell
         return cells.CellRequest(
             source=run.body,
@@ -157,7 +162,7 @@ class Sending:
             compiler_flags=shell.compile.flags,
             directory=places[0],
             places=places,
-            names=self._shipment.names(places=places, cell_numbers=shell.compile._filename_map),
+            names=names,
             ambient=self.state,
             budget_bytes=run.settings.result_budget_bytes,
             release=self._release,
@@ -212,12 +217,12 @@ class Sending:
         shell, shipment, route = self._run.shell, self._shipment, self._run.route
         state = receiver.state(outcome)
         ambient.follow(state, outcome.ambient_before, libraries=False)
-        arrived = exchange.load(outcome.reply, shipment, takes=receiver.takes)
+        arrived = homecoming.load(outcome.reply, shipment, takes=receiver.takes)
         figures.ready()
         receiver.sift(arrived)
         deleted = tuple(filter(receiver.takes, outcome.deleted))
         bound = {*arrived.names, *arrived.apart, *deleted}
-        for notice in exchange.come_home(arrived, shipment, deleted=deleted):
+        for notice in homecoming.come_home(arrived, shipment, deleted=deleted):
             receiver.notice(notice)
         last_value = arrived.value
         for result in outcome.kept:
@@ -240,7 +245,7 @@ class Sending:
         self._runtime.handles.were_released(self.worker, self._release)
         return End(last_value, self._error(outcome, arrived, receiver), frozenset(bound))
 
-    def _error(self, outcome: cells.Outcome, arrived: exchange.Arrived, receiver: Receiver) -> BaseException | None:
+    def _error(self, outcome: cells.Outcome, arrived: homecoming.Arrived, receiver: Receiver) -> BaseException | None:
         error = arrived.error
         if error is None and outcome.error:
             error = RuntimeError(outcome.error)  # its class is not to be had here

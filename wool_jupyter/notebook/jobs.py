@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from wool_jupyter import host
 from wool_jupyter.errors import WoolError, WorkerDied
-from wool_jupyter.notebook import exchange, late_text, told, tracebacks
+from wool_jupyter.notebook import homecoming, late_text, told, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, End, Sending
 from wool_jupyter.notebook.interrupts import Interrupts
 from wool_jupyter.notebook.replay import Replay
 from wool_jupyter.notebook.runtime import Runtime
+from wool_jupyter.notebook.shipment import AS_CAPTURED, Route
 from wool_jupyter.notebook.source import CellSource, prepare_source
 from wool_jupyter.notebook.status_line import StatusLine
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
@@ -40,7 +41,7 @@ def run_cell(
     *,
     body: str,
     settings: PoolSettings,
-    route: exchange.Route = exchange.AS_CAPTURED,
+    route: Route = AS_CAPTURED,
     prepare: Callable[["InteractiveShell", str], CellSource] = prepare_source,
     namespace: dict[str, Any] | None = None,
 ) -> Any:
@@ -244,7 +245,7 @@ class _Here:
     def takes(self, name: str) -> bool:  # noqa: ARG002
         return True
 
-    def sift(self, arrived: exchange.Arrived) -> None:
+    def sift(self, arrived: homecoming.Arrived) -> None:
         pass
 
     def state(self, outcome: cells.Outcome) -> ambient.State:

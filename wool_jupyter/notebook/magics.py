@@ -44,6 +44,12 @@ class Wool(Magics):  # type: ignore[misc]
         allow_none=True,
         help="A larger result stays on its worker; None: a quarter of the memory that is free.",
     ).tag(config=True)
+    data_budget_bytes = Int(
+        None,
+        min=0,
+        allow_none=True,
+        help="Of large data that is kept in memory for workers, beside the variables; None: a quarter of what is free.",
+    ).tag(config=True)
     output_budget_bytes = Int(
         _DEFAULTS.output_budget_bytes,
         min=1,
@@ -123,9 +129,10 @@ class Wool(Magics):  # type: ignore[misc]
         outputs = renaming.renamed("-o", arguments.outputs)
         with _plainly():
             runtime = on_demand.runtime()
-        from wool_jupyter.notebook import exchange, jobs
+        from wool_jupyter.notebook import jobs
+        from wool_jupyter.notebook.shipment import Route
 
-        route = exchange.Route(inputs, outputs)
+        route = Route(inputs, outputs)
         if arguments.bg:
             return self._background(runtime).submit(body=cell, settings=self.settings(), route=route)
         return jobs.run_cell(self.shell, runtime, body=cell, settings=self.settings(), route=route)
@@ -249,6 +256,7 @@ class Wool(Magics):  # type: ignore[misc]
         return PoolSettings(
             workers=self.workers,
             result_budget_bytes=self.result_budget_bytes,
+            data_budget_bytes=self.data_budget_bytes,
             output_budget_bytes=self.output_budget_bytes,
             start_timeout_s=self.start_timeout_s,
             status_line=self.status_line,

@@ -174,6 +174,9 @@ def _status() -> None:
     from wool_jupyter.notebook import feed, table
 
     print(table.as_text(feed.door().take()))
+    runtime = on_demand.loaded_runtime()
+    if runtime is not None and runtime.running is not None and (use := runtime.store.use()).kept:
+        print(f"wool: {table.data_in_words(use)}")
 
 
 def _dashboard() -> Any:

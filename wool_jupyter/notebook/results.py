@@ -4,7 +4,7 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
 from wool_jupyter.errors import JobCancelled, WoolError, WorkerDied, in_words
-from wool_jupyter.notebook import exchange, tracebacks
+from wool_jupyter.notebook import homecoming, tracebacks
 from wool_jupyter.notebook.execution import Execution
 from wool_jupyter.notebook.pending import Pending, listed
 from wool_jupyter.wire import ambient, cells
@@ -106,7 +106,7 @@ class Results:
             self._dropped.append(name)
         return taken
 
-    def sift(self, arrived: exchange.Arrived) -> None:
+    def sift(self, arrived: homecoming.Arrived) -> None:
         changed = {name for name, _ in arrived.contents}
         if not changed:
             return

@@ -26,6 +26,7 @@ from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.pool.members import WorkerSnapshot
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
+from wool_jupyter.wire.store import Store
 
 if TYPE_CHECKING:
     from wool_jupyter.notebook.background import Background
@@ -81,11 +82,13 @@ class Runtime:
             ):  # something swept it away: a cell, or a cleaner of temporary files
                 self.end()
             if self.running is not None:
+                self.store.budget_bytes = settings.data_budget_bytes
                 return self.running, False
             self.stop()
             threads.try_out()
             try:
                 home = self._entered_home()
+                home.store.budget_bytes = settings.data_budget_bytes
                 with logs.opened(home.directory) as log:
                     self._pool = self._started(home, settings, log)
             except BaseException as error:
@@ -207,6 +210,12 @@ class Runtime:
         home, self._home, self._pool = self._home, None, None
         if home is not None:
             home.disown()
+
+    @property
+    def store(self) -> Store:
+        """Of the home, which the pool has entered."""
+        assert self._home is not None
+        return self._home.store
 
     def call_directories(self) -> AbstractContextManager[tuple[str, ...]]:
         """As the home's, which the pool has entered."""

@@ -52,6 +52,7 @@ class Submissions:
         self._resources = ExitStack()
         self.places = self._resources.enter_context(runtime.call_directories())
         self.directory = self.places[0]
+        self.store = runtime.store
         self._show = _Under(shell)
         self._budget = _budget(runtime, shell, output_budget_bytes)
         self._flows: dict[UUID, Flow] = {}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from html import escape
 
 from wool_jupyter.notebook.snapshot import Pool, Snapshot, Worker
+from wool_jupyter.wire.store import Use
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SPANS = ((86400, "d"), (3600, "h"), (60, "min"))
@@ -105,6 +106,10 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
             yield NO_POOL
     if pool.waiting:
         yield f"{pool.waiting} wait{'s' if pool.waiting == 1 else ''} for a free worker"
+
+
+def data_in_words(use: Use) -> str:
+    return f"{size(use.kept)} of large data kept for workers, {size(use.needed)} of it in use; {size(use.most)} at most"
 
 
 def span(seconds: float) -> str:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.wire import calls
-from wool_jupyter.wire.shared_buffers import Lease
+from wool_jupyter.wire.store import Lease, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,11 @@ class Origin(Protocol):
 
     directory: str
     places: tuple[str, ...]  # for large data
+
+    @property
+    def store(self) -> Store | None:
+        """Of large arguments."""
+        ...
 
     # On the thread that submits.
 

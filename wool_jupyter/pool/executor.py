@@ -20,8 +20,8 @@ from wool_jupyter.pool.futures import Callbacks, Future
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.results import Results, SizedResults
 from wool_jupyter.settings import CALLS_AHEAD_MAX, INTERRUPT_GRACE_S, RUN_S
-from wool_jupyter.wire import calls
-from wool_jupyter.wire.shared_buffers import SharedBuffers
+from wool_jupyter.wire import calls, contents
+from wool_jupyter.wire.store import Digest
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class Terms:
     grace_s: float = INTERRUPT_GRACE_S  # as an `Item` has it
     cost: Cost | None = None  # of whatever is submitted; None: of each function its own
     native_threads: int | None = None  # None: the line's
-    shared: SharedBuffers | None = None  # its maker's to close
+    digest: Digest = contents.digest  # of large data
 
     def __post_init__(self) -> None:
         _check_retries(self.retries)
@@ -133,7 +133,7 @@ class Executor(concurrent.futures.Executor):
         self._check()
         line, origin = self._line(), self._origin()
         invocation = calls.Invocation(fn, args, kwargs)
-        pack = lambda: calls.pack_blocking(invocation, places=origin.places, shared=self._terms.shared)  # noqa: E731
+        pack = lambda: calls.pack_blocking(invocation, self._data(origin))  # noqa: E731
         cost = self._terms.cost or line.cost_of(fn)
         item = self._item(line, origin, pack, label=label, cost=cost, retries=self._terms.retries)
         self._put(line, [item])
@@ -182,7 +182,7 @@ class Executor(concurrent.futures.Executor):
         if not callable(fn):
             raise TypeError(f"argument 1 of map can't be called: {fn!r}")
         origin, cost = self._origin(), Cost()
-        function = calls.PackedFunction(fn, places=origin.places)
+        function = calls.PackedFunction(fn, self._data(origin))
 
         def submit(rows: list[tuple[Any, ...]]) -> "list[Future[Any]]":
             line = self._line()
@@ -212,12 +212,15 @@ class Executor(concurrent.futures.Executor):
             packed = function.pack_arguments(row, {})
             if packed is None:
                 shared[0] = None
-                packed = calls.pack_blocking(calls.Invocation(fn, row, {}), places=origin.places)
+                packed = calls.pack_blocking(calls.Invocation(fn, row, {}), self._data(origin))
             return packed
 
         item = self._item(line, origin, pack, label=_name(fn), **options)
         item.function = shared[0]
         return item
+
+    def _data(self, origin: Origin) -> calls.Data:
+        return calls.Data(origin.places, origin.store, self._terms.digest)
 
     def _item(
         self, line: Line, origin: Origin, pack: Callable[[], calls.PackedCall], *, label: str, cost: Cost, retries: int

@@ -1,5 +1,6 @@
 """Where a process's workers live: a namespace that it owns, room for files, and the nursery."""
 
+import asyncio
 import functools
 import itertools
 import os
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
+from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.threads import run_to_end
 from wool_jupyter.discovery import claim, files, root
 from wool_jupyter.discovery.local import LocalDiscovery
@@ -21,8 +23,9 @@ from wool_jupyter.errors import (
 )
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.settings import CAPACITY, POOL_BLOCK_SIZE_BYTES
-from wool_jupyter.wire import layout
+from wool_jupyter.settings import CAPACITY, DATA_TRIM_S, POOL_BLOCK_SIZE_BYTES
+from wool_jupyter.wire import layout, segments
+from wool_jupyter.wire.store import Store
 
 
 class Home:
@@ -32,11 +35,12 @@ class Home:
     if the process exits without `leave`, its files are removed on the way.
     """
 
-    def __init__(self, discovery: LocalDiscovery, resources: AsyncExitStack, places: list[Path]) -> None:
+    def __init__(self, discovery: LocalDiscovery, resources: AsyncExitStack, places: list[Path], store: Store) -> None:
         self.discovery = LocalDiscovery.borrow(discovery.namespace, root=places[0].parents[1])
         self.namespace = discovery.namespace
         self.short_directory = discovery.short_directory  # the same as `directory`, for paths of sockets
         self.places = tuple(places)  # room for the data of calls: beside the sockets, then on disk
+        self.store = store
         self._resources = resources
         self._nursery: Nursery | None = None
         self._calls = itertools.count(1)
@@ -60,7 +64,12 @@ class Home:
                 places += await run_to_end(functools.partial(spare.directories, beside=chosen))
             except (OSError, DiscoveryNamespaceContended) as error:
                 raise StartFailed(f"The pool can't have its files: {error}") from error
-            return cls(discovery, resources.pop_all(), places)
+            store = Store(places)
+            resources.callback(store.close)
+            upkeep = OwnedTasks("large data")
+            resources.push_async_callback(upkeep.close)
+            upkeep.start(_trimmed(store), "upkeep")
+            return cls(discovery, resources.pop_all(), places, store)
         raise AssertionError  # for mypy: the stack swallows nothing
 
     @property
@@ -131,9 +140,17 @@ async def _owned(resources: AsyncExitStack, namespace: str | None, chosen: Path,
         return await resources.enter_async_context(discovery(root.kernel_namespace(secrets.token_hex(16))))
 
 
+async def _trimmed(store: Store) -> None:
+    while True:
+        await asyncio.sleep(DATA_TRIM_S)
+        if store.is_used:
+            await run_to_end(store.trim)
+
+
 def _furnish(directory: Path) -> None:
     for folder in layout.FOLDERS:
         (directory / folder).mkdir(mode=0o700)
+    _only_if_locks_hold(directory)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(layout.token(directory), flags, 0o600), "w", encoding="ascii") as token:
         token.write(secrets.token_hex(32))
@@ -158,6 +175,7 @@ class _Spare:
                 return []
             self._owned.sweep()
             directory = self._owned.stage(_folders)
+            _only_if_locks_hold(directory)
             claim.sweep_dead(other, sparing=self._namespace)
         except (NoUsableRoot, DiscoveryNamespaceInUse, DiscoveryNamespaceContended, OSError):
             self.release()
@@ -168,6 +186,12 @@ class _Spare:
         """Idempotent."""
         if self._owned is not None:
             self._owned.release()
+
+
+def _only_if_locks_hold(directory: Path) -> None:
+    """Without the folder no file of large data is written again."""
+    if not segments.locks_hold(directory):
+        layout.idle(directory).rmdir()
 
 
 def _folders(fd: int) -> None:

@@ -25,7 +25,7 @@ from wool_jupyter.pool.executor import Executor, Line, Terms
 from wool_jupyter.pool.futures import Callbacks
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.settings import ABANDONED_GRACE_S
-from wool_jupyter.wire.shared_buffers import SharedBuffers
+from wool_jupyter.wire import contents
 from wool_jupyter.worker.joblib_threads import of_this_process
 
 Callback = Callable[["concurrent.futures.Future[Any]"], object]
@@ -122,8 +122,8 @@ class _Call:
 
     def __init__(self, line: Line, origin: Origin, *, native_threads: int) -> None:
         self._origin = origin
-        self._shared = SharedBuffers(origin.places)
-        terms = Terms(grace_s=ABANDONED_GRACE_S, cost=Cost(), native_threads=native_threads, shared=self._shared)
+        digest = contents.Remembered()
+        terms = Terms(grace_s=ABANDONED_GRACE_S, cost=Cost(), native_threads=native_threads, digest=digest)
         self._executor = Executor(lambda: line, lambda: origin, terms)
         self._callbacks = Callbacks()  # its own, for there the tasks are taken from a generator of the user's
         self._context = contextvars.copy_context()  # what is printed there belongs to this cell
@@ -164,7 +164,6 @@ class _Call:
             self._over = True
             closed, self._closed = self._closed, True
         if not closed:
-            self._shared.close()
             self._callbacks.close()
             self._raised.clear()
             self._origin.settled()

@@ -1,35 +1,43 @@
-"""The bytes of a message: small ones inside it, large ones in one file beside it, mapped copy-on-write by the receiver."""
+"""The bytes of a message: small ones inside it, large ones in files beside it, mapped copy-on-write by the receiver.
 
-import errno
-import mmap
-import os
+What is medium-sized shares one file, the message's own. A large buffer has one of its own (`segments`): other messages may refer
+to it, too, and it is written again when nobody needs it any more.
+"""
+
 import pickle
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from wool_jupyter import host
 from wool_jupyter.errors import NoRoom
+from wool_jupyter.wire import layout, segments
 
 THRESHOLD_BYTES = 128 << 10  # a file beats the message from here on: 1.3 times the message's time at 64 KiB, 0.6 at 256
 _ALIGNMENT_BYTES = 64
-_WRITE_BYTES = 1 << 30  # Linux writes at most 2 GiB - 4 KiB per call
+
+
+class Ref(msgspec.Struct, frozen=True, array_like=True):
+    """A buffer in a file that may have others, too."""
+
+    number: int  # of the message's buffers
+    file: str
+    offset: int
+    length: int
+    digest: bytes = b""  # `contents.digest`, if it is known
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True):
-    """A pickle stream and its out-of-band buffers. Whoever opened the call removes the file, with the call's directory."""
+    """A pickle stream and its out-of-band buffers. Whoever opened the call removes its own file, with the call's directory."""
 
     stream: bytes  # empty when the stream is the file's first span
     file: str = ""
     spans: tuple[tuple[int, int], ...] = ()  # (offset, length) in the file
     stream_in_file: bool = False
-    shared: tuple[tuple[int, str], ...] = ()  # (which buffer it is, its own file), rising: other parcels have it, too
+    refs: tuple[Ref, ...] = ()  # their numbers rise
 
     @property
     def nbytes(self) -> int:
-        return len(self.stream) + sum(length for _, length in self.spans)
+        return len(self.stream) + sum(length for _, length in self.spans) + sum(ref.length for ref in self.refs)
 
 
 class OutOfBand:
@@ -48,64 +56,84 @@ class OutOfBand:
         return False
 
 
-def pack(stream: bytes | memoryview, buffers: Sequence[memoryview], *, places: Sequence[str], name: str) -> Parcel:
-    """Writes on the calling thread. `places` are directories in order of preference; `NoRoom` when none takes it."""
+def pack(
+    stream: bytes | memoryview,
+    buffers: Sequence[memoryview],
+    *,
+    places: Sequence[str],
+    name: str,
+    refs: tuple[Ref, ...] = (),
+) -> Parcel:
+    """Writes on the calling thread. `places` are directories in order of preference; `NoRoom` when none takes it. `refs` are
+    buffers that have been written."""
     stream_in_file = len(stream) >= THRESHOLD_BYTES
     chunks = [memoryview(stream), *buffers] if stream_in_file else list(buffers)
     if not chunks:
-        return Parcel(bytes(stream))
+        return Parcel(bytes(stream), refs=refs)
     spans, end = [], 0
     for chunk in chunks:
         spans.append((end, chunk.nbytes))
         end += -(-chunk.nbytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
-    for place in places:
-        path = os.path.join(place, name)  # noqa: PTH118 (on the hot path)
-        if _write(path, end, zip(chunks, spans, strict=True)):
-            return Parcel(b"" if stream_in_file else bytes(stream), path, tuple(spans), stream_in_file)
+    for place in segments.in_order(places, end):
+        path = f"{place}/{name}"
+        if segments.create(path, end, [(chunk, offset) for chunk, (offset, _) in zip(chunks, spans, strict=True)]):
+            return Parcel(b"" if stream_in_file else bytes(stream), path, tuple(spans), stream_in_file, refs)
     raise NoRoom(f"{end / 1e6:,.0f} MB do not fit into {' or '.join(places)}: free some space there, or ship less")
 
 
-def _write(path: str, size: int, parts: "zip[tuple[memoryview, tuple[int, int]]]") -> bool:
-    """False when the place is full: allocation fails before a byte is copied, where a store into a mapping would be SIGBUS."""
-    fd = -1
-    try:
-        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        host.reserve(fd, size)
-        for chunk, (offset, length) in parts:
-            done = 0
-            while done < length:
-                done += os.pwrite(fd, chunk[done : done + _WRITE_BYTES], offset + done)
-    except OSError as error:
-        if fd >= 0:
-            Path(path).unlink()
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            return False
-        raise
-    finally:
-        if fd >= 0:
-            os.close(fd)
-    return True
+def pack_to_give(
+    stream: bytes | memoryview, buffers: Sequence[memoryview], *, places: Sequence[str], name: str
+) -> Parcel:
+    """As `pack`, for a receiver that takes over what is large (`take`)."""
+    refs = []
+    for number, view in enumerate(buffers):
+        if view.nbytes >= segments.SEGMENT_BYTES and (file := _written(view, places)):
+            refs.append(Ref(number, file, 0, view.nbytes))
+    return pack(stream, without(buffers, refs), places=places, name=name, refs=tuple(refs))
+
+
+def without(buffers: Sequence[memoryview], refs: Sequence[Ref]) -> list[memoryview]:
+    numbers = {ref.number for ref in refs}
+    return [view for number, view in enumerate(buffers) if number not in numbers]
+
+
+def _written(view: memoryview, places: Sequence[str]) -> str | None:
+    for place in segments.in_order(places, view.nbytes):
+        if file := segments.write(view, place, idle=layout.idle_beside(place)):
+            return file
+    return None
 
 
 def unpack(parcel: Parcel) -> tuple[bytes | memoryview, list[memoryview]]:
-    """The stream and the buffers, writable; they keep the mapping alive, not the file's name."""
+    """The stream and the buffers, writable; they keep the mapping alive, not the file's name. FileNotFoundError."""
+    return _unpacked(parcel, _mapped)
+
+
+def take(parcel: Parcel) -> tuple[bytes | memoryview, list[memoryview]]:
+    """As `unpack`. What was packed to give has no other owner then, and is written again when it is let go here."""
+    return _unpacked(parcel, _taken)
+
+
+def _unpacked(parcel: Parcel, opened: Callable[[Ref], memoryview]) -> tuple[bytes | memoryview, list[memoryview]]:
     stream: bytes | memoryview = parcel.stream
     views: list[memoryview] = []
     if parcel.file:
-        mapping = _mapped(parcel.file)
+        mapping = segments.mapped(parcel.file, 0, sum(parcel.spans[-1]))
         views = [mapping[offset : offset + length] for offset, length in parcel.spans]
         if parcel.stream_in_file:
             stream = views.pop(0)
-    for number, file in parcel.shared:
-        views.insert(number, _mapped(file))
+    for ref in parcel.refs:
+        views.insert(ref.number, opened(ref))
     return stream, views
 
 
-def _mapped(file: str) -> memoryview:
-    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-        return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_COPY, **options))
-    finally:
-        os.close(fd)
+def _mapped(ref: Ref) -> memoryview:
+    return segments.mapped(ref.file, ref.offset, ref.length)
+
+
+def _taken(ref: Ref) -> memoryview:
+    view = _mapped(ref)
+    name = segments.let_go(ref.file, idle=layout.idle_beside(ref.file.rpartition("/")[0]))
+    if isinstance(view.obj, segments.Mapping):
+        view.obj.file = name
+    return view

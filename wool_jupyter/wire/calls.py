@@ -5,7 +5,6 @@ Packed on the thread that calls and unpacked in the context that runs it (`wire.
 
 import importlib
 import io
-import types
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -14,12 +13,12 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
-from msgspec import structs
 
-from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge, in_words
+from wool_jupyter.errors import CannotLoad, CannotShip, NoRoom, PayloadTooLarge, in_words
 from wool_jupyter.wire import (
     buffers,
     callers,
+    contents,
     culprits,
     frames,
     homes,
@@ -30,7 +29,8 @@ from wool_jupyter.wire import (
     standins,
 )
 from wool_jupyter.wire.buffers import Parcel
-from wool_jupyter.wire.shared_buffers import Lease, SharedBuffers
+from wool_jupyter.wire.rows import DumpFailed, Row
+from wool_jupyter.wire.store import Digest, Lease, Store
 
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
 _NOT_SHIPPED = shell_names.SHELL | shell_names.HISTORY | shell_names.MODULE
@@ -51,7 +51,7 @@ class Value(msgspec.Struct, frozen=True, tag="value"):
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised"):
-    error: bytes  # `wire.shipping`
+    parcel: Parcel  # whose stream is that of `wire.shipping`
 
 
 Outcome = Value | Raised
@@ -89,8 +89,22 @@ def pack_call(invocation: Invocation, *, places: tuple[str, ...], proxy: bytes) 
 def _request(
     shipment: "_Shipment", places: tuple[str, ...], *, proxy: bytes = b"", path: tuple[str, ...] = ()
 ) -> Request:
-    parcel = _parcel(shipment.stream, shipment.buffers, places)
-    return Request(parcel, shipment.order, shipment.submodules(), places, proxy, path)
+    parcel = _parcel(shipment.row.stream, shipment.row.buffers, places)
+    return _described(shipment, parcel, places, proxy=proxy, path=path)
+
+
+def _described(
+    shipment: "_Shipment", parcel: Parcel, places: tuple[str, ...], *, proxy: bytes = b"", path: tuple[str, ...] = ()
+) -> Request:
+    return Request(parcel, shipment.order, shipment.row.submodules(), places, proxy, path)
+
+
+class Data(NamedTuple):
+    """Where the large data of blocking calls goes."""
+
+    places: tuple[str, ...]
+    store: Store | None = None  # what it has is not written again
+    digest: Digest = contents.digest  # by which it knows
 
 
 class PackedCall(NamedTuple):
@@ -102,39 +116,34 @@ class PackedCall(NamedTuple):
     lease: Lease | None = None
 
 
-def pack_blocking(
-    invocation: Invocation, *, places: tuple[str, ...], shared: SharedBuffers | None = None
-) -> PackedCall:
-    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`). Large data that `shared` has seen before
-    is not written again."""
+def pack_blocking(invocation: Invocation, data: Data) -> PackedCall:
+    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`)."""
     shipment = _Shipment(invocation, in_band=False)
-    if shared is None:
-        request = _request(shipment, places)
-        return PackedCall(encode(request), request.parcel.file, shipment.described)
-    lease = shared.lease(shipment.buffers)
-    try:
-        shipment.buffers = lease.others(shipment.buffers)
-        request = _request(shipment, places)
-    except BaseException:
-        lease.release()
-        raise
-    request = structs.replace(request, parcel=structs.replace(request.parcel, shared=lease.files))
-    return PackedCall(encode(request), request.parcel.file, shipment.described, lease)
+    parcel, lease = _stored(shipment.row.stream, shipment.row.buffers, data)
+    return PackedCall(encode(_described(shipment, parcel, data.places)), parcel.file, shipment.described, lease)
+
+
+def _stored(stream: memoryview, out_of_band: list[memoryview], data: Data) -> tuple[Parcel, Lease | None]:
+    if data.store is None or not out_of_band:
+        return _parcel(stream, out_of_band, data.places), None
+    return data.store.pack(stream, out_of_band, places=data.places, name=uuid4().hex, digest=data.digest)
 
 
 class PackedFunction:
     """A function that is called many times, as it is now: with what it needs of the notebook, and without arguments."""
 
-    def __init__(self, function: Callable[..., Any], *, places: tuple[str, ...]) -> None:
+    def __init__(self, function: Callable[..., Any], data: Data) -> None:
         shipment = _Shipment(Invocation(function, (), {}), in_band=False)
-        request = _request(shipment, places)
-        self.body = encode(request)
+        parcel, lease = _stored(shipment.row.stream, shipment.row.buffers, data)
+        self.body = encode(_described(shipment, parcel, data.places))
         self._known = shipment.known_classes
         self._shipped = frozenset(shipment.order)
-        self._places = places
+        self._data = data
         self.keep = shipment.described
-        if request.parcel.file:
-            weakref.finalize(self, Path(request.parcel.file).unlink, missing_ok=True)
+        if parcel.file:
+            weakref.finalize(self, Path(parcel.file).unlink, missing_ok=True)
+        if lease is not None:
+            weakref.finalize(self, lease.release).atexit = False
 
     def pack_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> PackedCall | None:
         """None if they need more of the notebook than the function does, and have to go with it. `CannotShip`, `NoRoom`."""
@@ -148,8 +157,8 @@ class PackedFunction:
             self._shipped | _NOT_SHIPPED
         ):
             return None
-        parcel = _parcel(file.getbuffer(), out_of_band.buffers, self._places)
-        return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()))
+        parcel, lease = _stored(file.getbuffer(), out_of_band.buffers, self._data)
+        return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()), lease)
 
 
 def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,83 +182,67 @@ class _Shipment:
         self._globals = rebuilding.main_globals()
         self._absent: dict[str, standins.Absent] = {}
         self._left_out: set[str] = set()
-        self._first: list[str] = []
+        self._first: set[str] = set()
         while True:
             try:
                 self._pack()
-            except _NameFailed as failed:  # the memo is spoiled
+            except DumpFailed as failed:
                 self._without(failed)
                 continue
             # Methods run when objects are loaded, and may read what came after them.
-            if not (self._pickler.described and self.order[-1] != _ITSELF):
+            if not (self.described and self.order[-1] != _ITSELF):
                 return
-            names = [name for name in self.order if name != _ITSELF]
-            self._first = sorted(names, key=lambda name: pickling.load_order(self._value(name)))
+            self._first = self.row.names - {_ITSELF}
 
     def _pack(self) -> None:
-        self._file, out_of_band = io.BytesIO(), buffers.OutOfBand()
-        self._pickler = pickling.NotebookPickler(self._file, None if self._in_band else out_of_band)
-        self._roots: list[Any] = []  # the memo knows them by id
-        done: list[str] = []
-        for name in self._first:
+        self.row = Row(in_band=self._in_band)
+        for name in sorted(self._first - self._left_out, key=self._order):
             self._dump(name)
-            done.append(name)
         self._dump_call()
-        done.append(_ITSELF)
-        while waiting := self._wanted() - set(done):
-            for name in sorted(waiting, key=lambda name: (pickling.load_order(self._value(name)), name)):
-                self._dump(name)
-                done.append(name)
-        self.order = tuple(done)
-        self.stream, self.buffers = self._file.getbuffer(), out_of_band.buffers
-        self.described = list(self._pickler.described.values())
-        self.known_classes = frozenset(self._pickler.described)
+        self.row.dump_all(self._wanted, self._value, self._dump, order=self._order)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return tuple(dump.name for dump in self.row.dumps)
+
+    @property
+    def described(self) -> list[type]:
+        return list(self.row.pickler.described.values())
+
+    @property
+    def known_classes(self) -> frozenset[str]:
+        return frozenset(self.row.pickler.described)
 
     def _wanted(self) -> set[str]:
-        pickler = self._pickler
+        pickler = self.row.pickler
         names = pickler.names | pickler.text | (self._globals.keys() if pickler.whole_namespace else set())
         return {name for name in names - _NOT_SHIPPED if name in self._globals} - self._left_out
 
     def _value(self, name: str) -> Any:
         return self._absent.get(name, self._globals[name])
 
+    def _order(self, name: str) -> tuple[int, str]:
+        return pickling.load_order(self._value(name)), name
+
     def _dump(self, name: str) -> None:
-        self._pickler.root = value = self._value(name)
-        self._roots.append(value)
-        try:
-            self._pickler.dump(value)
-        except Exception as error:
-            raise _NameFailed(name) from error
+        self.row.dump(name, self._value(name), value=self._value(name))
 
     def _dump_call(self) -> None:
         call = tuple(self._invocation)
-        self._pickler.root = call
-        self._roots.append(call)
         try:
-            self._pickler.dump(call)
-        except Exception as error:
+            self.row.dump(_ITSELF, call, value=call)
+        except DumpFailed as failed:
             function, args, kwargs = self._invocation
             name = getattr(function, "__qualname__", "the function")
-            raise CannotShip(_culprit(_named(args, kwargs) | {name: function})) from error
+            raise CannotShip(_culprit(_named(args, kwargs) | {name: function})) from failed.cause
 
-    def _without(self, failed: "_NameFailed") -> None:
-        if failed.name in self._pickler.names:
-            found = culprits.find(self._globals[failed.name], failed.name)
-            self._absent[failed.name] = standins.Absent(f"{found} can't be shipped to a worker: {found.advice}")
+    def _without(self, failed: DumpFailed) -> None:
+        name = failed.name
+        if name in self.row.pickler.names:
+            found = culprits.find(self._globals[name], name)
+            self._absent[name] = standins.Absent(f"{found} can't be shipped to a worker: {found.advice}")
         else:
-            self._left_out.add(failed.name)  # it stood in a text only
-        self._first = [name for name in self._first if name not in self._left_out]
-
-    def submodules(self) -> tuple[str, ...]:
-        modules = [root for root in self._roots if isinstance(root, types.ModuleType)]
-        attributes = self._pickler.attributes
-        return tuple(name for module in modules for name in pickling.submodules_used(module, attributes))
-
-
-class _NameFailed(Exception):
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+            self._left_out.add(name)  # it stood in a text only
 
 
 def unpack_call(request: Request) -> Invocation:
@@ -288,14 +281,20 @@ def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection
     except Exception as error:
         found = culprits.find(value, "value")
         raise CannotShip(f"{found} can't be shipped: {found.advice}") from error
-    return _parcel(file.getbuffer(), out_of_band.buffers, places)
+    return _parcel(file.getbuffer(), out_of_band.buffers, places, pack=buffers.pack_to_give)
 
 
-def _parcel(stream: memoryview, out_of_band: list[memoryview], places: tuple[str, ...]) -> Parcel:
+def _parcel(
+    stream: memoryview,
+    out_of_band: list[memoryview],
+    places: tuple[str, ...],
+    *,
+    pack: Callable[..., Parcel] = buffers.pack,
+) -> Parcel:
     if not out_of_band and stream.nbytes < buffers.THRESHOLD_BYTES:
         return Parcel(bytes(stream))  # most of them, without a name for a file
     if places:
-        return buffers.pack(stream, out_of_band, places=places, name=uuid4().hex)
+        return pack(stream, out_of_band, places=places, name=uuid4().hex)
     if stream.nbytes > _IN_A_MESSAGE_BYTES:
         raise PayloadTooLarge(
             f"{stream.nbytes / 2**20:,.1f} MiB are more than the {_IN_A_MESSAGE_BYTES / 2**20:,.1f} MiB that a message holds, "
@@ -305,7 +304,7 @@ def _parcel(stream: memoryview, out_of_band: list[memoryview], places: tuple[str
 
 
 def unpack_value(parcel: Parcel) -> Any:
-    stream, views = buffers.unpack(parcel)
+    stream, views = buffers.take(parcel)
     if parcel.file:
         Path(parcel.file).unlink(missing_ok=True)  # what is mapped stays
     return homes.Unpickler(stream, views).load()
@@ -324,23 +323,31 @@ def pack_outcome(value: Any, *, places: tuple[str, ...], known_classes: Collecti
     try:
         return encode(Value(pack_value(value, places=places, known_classes=known_classes)))
     except BaseException as error:  # noqa: BLE001 (a user's `__reduce__` may raise anything)
-        return pack_raised(error)
+        return pack_raised(error, places=places)
 
 
-def pack_raised(error: BaseException) -> bytes:
-    data = encode(Raised(shipping.dump(error)))
-    if len(data) <= _IN_A_MESSAGE_BYTES:
-        return data
-    return encode(
-        Raised(shipping.dump(PayloadTooLarge(f"an exception is too large for a message: {in_words(error)[:1000]}")))
-    )
+def pack_raised(error: BaseException, *, places: tuple[str, ...] = ()) -> bytes:
+    """One that is too large is another that says so."""
+    try:
+        parcel = _parcel(memoryview(shipping.dump(error)), [], places)
+    except (PayloadTooLarge, NoRoom):
+        words = f"an exception is too large for a message: {in_words(error, at_most=1000)}"
+        parcel = Parcel(shipping.dump(PayloadTooLarge(words)))
+    return encode(Raised(parcel))
+
+
+def _raised(outcome: Raised) -> bytes:
+    stream, _ = buffers.unpack(outcome.parcel)
+    if outcome.parcel.file:
+        Path(outcome.parcel.file).unlink(missing_ok=True)
+    return bytes(stream)
 
 
 def unpack_outcome(data: bytes) -> Any:
     """Raises what the body raised. On the thread of whoever waits for it."""
     outcome = decode_outcome(data)
     if isinstance(outcome, Raised):
-        raise shipping.load(outcome.error)
+        raise shipping.load(_raised(outcome))
     return unpack_value(outcome.parcel)
 
 
@@ -351,9 +358,9 @@ class Arrived:
         outcome = decode_outcome(data)
         self.raised = isinstance(outcome, Raised)
         if isinstance(outcome, Raised):
-            self._error = outcome.error
+            self._error = _raised(outcome)
             return
-        self._stream, self._views = buffers.unpack(outcome.parcel)
+        self._stream, self._views = buffers.take(outcome.parcel)
         if outcome.parcel.file:
             Path(outcome.parcel.file).unlink(missing_ok=True)
 

@@ -8,11 +8,13 @@ begun-<uid>    the number of the call that a worker has begun last (`wire.start_
 s/<uid>        a worker's socket, for gRPC
 d/<uid>        and without it, for processes of this host (`wire.direct`)
 calls/<n>/     one call's: its text, and buffers that are too large for a message
+data           large buffers that cells and calls read, each in a file of its own (`wire.store`)
+idle           such files that nobody is told of any more; who maps one still needs it, else it is written again (`wire.segments`)
 """
 
 from pathlib import Path
 
-FOLDERS = ("s", "d", "calls")
+FOLDERS = ("s", "d", "calls", "data", "idle")
 
 
 def token(pool: Path) -> Path:
@@ -55,3 +57,17 @@ def crash_reports(pool: Path) -> list[Path]:
 
 def call(pool: Path, number: int) -> Path:
     return pool / "calls" / str(number)
+
+
+def data(pool: Path) -> Path:
+    return pool / "data"
+
+
+def idle(pool: Path) -> Path:
+    return pool / "idle"
+
+
+def idle_beside(call: str) -> str:
+    """`call` is the directory of one; "" if it is another."""
+    pool, calls, _ = call.rpartition("/calls/")
+    return f"{pool}/idle" if calls else ""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wool_jupyter.errors import in_words
-from wool_jupyter.wire import memmaps, pickling, rebuilding
+from wool_jupyter.wire import memmaps, pages, pickling, rebuilding
 from wool_jupyter.wire.reduction import Reduction, can_refill, rebuilt, reduction_of, refill, set_state
 
 Contents = dict[tuple[str, type | None], tuple[list[int], list[Any]]]
@@ -186,6 +186,9 @@ class Patch:
         vars(original).update(attributes)
 
     def _array(self, original: Any, new: Any) -> Any:
+        if isinstance(new, pages.Pages):
+            new.write_into(original)
+            return None
         if original.shape != new.shape and original.size == new.size:
             with contextlib.suppress(AttributeError):  # its memory has no room for that shape
                 original.shape = new.shape

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import cloudpickle
 
-from wool_jupyter.wire import classes, code_names, exceptions, memmaps, rebuilding, standins, views
+from wool_jupyter.wire import arrays, classes, code_names, columns, exceptions, memmaps, rebuilding, standins, views
 
 PROTOCOL = 5
 _LEVELS = 10_000
@@ -157,7 +157,12 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _array(self, array: Any) -> Any:
         self.arrays.append(array)
         found = self.bases.get(id(array))
-        return NotImplemented if found is None else views.as_view(array, *found)
+        if found is not None:
+            return views.as_view(array, *found)
+        return arrays.reduced(array) or NotImplemented
+
+    def _polars(self, held: Any) -> Any:
+        return columns.reduced(held) or NotImplemented
 
     def _memmap(self, array: Any) -> Any:
         found = memmaps.place_of(array)
@@ -255,7 +260,7 @@ class Data:
         self._array = array
 
     def __reduce__(self) -> Any:
-        return self._array.__reduce_ex__(PROTOCOL)
+        return arrays.reduced(self._array) or self._array.__reduce_ex__(PROTOCOL)
 
 
 class Apart:
@@ -316,6 +321,8 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._newtype
     if memmaps.is_memmap(t):
         return NotebookPickler._memmap
+    if columns.is_polars(t):
+        return NotebookPickler._polars
     if t in _BY_TYPE:
         return _BY_TYPE[t]
     if names := _sentinels(t):
@@ -368,7 +375,7 @@ def load_order(obj: Any) -> int:
 
 
 def has_plain_reduction(t: type) -> bool:
-    return _reducer(t) is None
+    return _reducer(t) in (None, NotebookPickler._polars)
 
 
 def dumps(obj: Any) -> bytes:

@@ -190,9 +190,9 @@ class Running:
         except StopAsyncIteration as end:
             if is_generator:
                 return None
-            return calls.pack_raised(end), True
+            return calls.pack_raised(end, places=self._places), True
         except BaseException as error:  # noqa: BLE001
-            return calls.pack_raised(self._as_it_came(error)), True
+            return calls.pack_raised(self._as_it_came(error), places=self._places), True
         finally:
             self._settle_down()
         if isinstance(command, frames.Close):

@@ -114,7 +114,7 @@ class CallRunner:
             value = gate.region(called, invocation)
             outcome = calls.pack_outcome(value, places=opening.places, known_classes=classes.known_ids())
         except BaseException as error:  # noqa: BLE001
-            outcome = calls.pack_raised(error)
+            outcome = calls.pack_raised(error, places=opening.places)
         finally:
             sys.settrace(tracers[0])
             sys.setprofile(tracers[1])

@@ -15,10 +15,20 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import xxhash
-
+from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, in_words
-from wool_jupyter.wire import buffers, classes, patching, pickling, rebuilding, standins, views
+from wool_jupyter.wire import (
+    buffers,
+    classes,
+    contents,
+    pages,
+    patching,
+    pickling,
+    rebuilding,
+    segments,
+    standins,
+    views,
+)
 from wool_jupyter.wire.cells import Names
 
 _SMALL_BYTES = 1 << 20  # up to here the baseline is dumped anew: exact where interning or set order make other bytes
@@ -67,8 +77,10 @@ class Arrival:
         self._ends = [self.numbers[id(root)] for root in self._roots]
         loaded = [o for _, o in held if type(o) in class_types and o.__module__ == "__main__"]
         self._classes = {cls: classes.parts_of(cls) for cls in loaded}
-        self._digests = [xxhash.xxh3_128_digest(b) for b in self._buffers]
-        self._by_address = {(_address(b), b.nbytes): d for b, d in zip(self._buffers, self._digests, strict=True)}
+        known = {ref.number: ref.digest for ref in names.parcel.refs}
+        self._arrived = [_Arrived(b, known.get(number, b"")) for number, b in enumerate(self._buffers)]
+        self._by_address = {(each.address, each.nbytes): each for each in self._arrived}
+        self._writable = {id(array): _form(array) for array in arrays if self._is_in_a_mapping(array)}
         self._before = self._baseline(sets=bool(met & {set, frozenset}))
 
     def _load(self) -> dict[int, Any]:
@@ -115,7 +127,7 @@ class Arrival:
         repickler = self._repickler()
         with pickling.unhindered():
             for k, (name, _, count) in enumerate(self._names.segments):
-                digests = self._digests[seen : seen + count]
+                arrived = self._arrived[seen : seen + count]
                 seen += count
                 if self._before[k] is None:
                     changed.append(k)  # its contents may travel even if it does not pickle as a whole
@@ -128,7 +140,7 @@ class Arrival:
                 if stream != self._before[k]:
                     repickler.differs()
                     changed.append(k)
-                elif [xxhash.xxh3_128_digest(b) for b in out_of_band] != digests:
+                elif len(out_of_band) != count or not all(map(_Arrived.is_still, arrived, out_of_band)):
                     changed.append(k)
         return changed, stuck
 
@@ -159,7 +171,7 @@ class Arrival:
             key = patching.key_of(kind, obj)
             numbers, bodies = found.setdefault(key, ([], []))
             numbers.append(n)
-            bodies.append(patching.CONTENT[key[0]](obj))
+            bodies.append((self._pages(obj) if kind == "array" else None) or patching.CONTENT[key[0]](obj))
         return found
 
     @functools.cached_property
@@ -171,12 +183,25 @@ class Arrival:
         parts.update(id(o.__dict__) for o in self._objects.values() if type(o) in with_state and hasattr(o, "__dict__"))
         return parts
 
+    def _pages(self, array: Any) -> pages.Pages | None:
+        """What was written into it, if nothing else of it has changed and the kernel's can be written into as it is."""
+        is_as_it_came = self._writable.get(id(array)) == _form(array)
+        return pages.written(array) if is_as_it_came else None
+
+    def _is_in_a_mapping(self, array: Any) -> bool:
+        """All of a buffer that came, in the same order, so that a place in it is one in the kernel's array."""
+        flags = array.flags
+        if array.dtype.hasobject or not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
+            return False
+        came = self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
+        return came is not None and came.is_mapped
+
     def _is_untouched(self, array: Any) -> bool:
         flags = array.flags
         if array.dtype.hasobject or not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
             return False
         before = self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
-        return before is not None and before == xxhash.xxh3_128_digest(array.reshape(-1, order="A").view("u1"))
+        return before is not None and before.is_still(memoryview(array.reshape(-1, order="A").view("u1")))
 
     def class_changes(self) -> list[classes.Change]:
         return [change for cls, before in self._classes.items() for change in classes.changes(cls, before)]
@@ -184,6 +209,41 @@ class Arrival:
     @property
     def class_ids(self) -> set[str]:
         return {classes.class_id(cls) for cls in self._classes}
+
+
+class _Arrived:
+    """A buffer as it was when it came. One that is mapped tells by its pages whether it was written into: reading it would take
+    ten times as long."""
+
+    def __init__(self, buffer: memoryview, digest: bytes) -> None:
+        """`digest` is b"" if nobody has told it."""
+        self.address = host.address(buffer)
+        self.nbytes = buffer.nbytes
+        self._mapping = buffer.obj if isinstance(buffer.obj, segments.Mapping) and self._is_of_the_file() else None
+        self._digest = digest if self._mapping is not None else contents.digest(buffer)  # loading may have changed it
+
+    def is_still(self, view: memoryview) -> bool:
+        if view.nbytes != self.nbytes:
+            return False
+        if self._mapping is not None and host.address(view) == self.address and self._is_of_the_file():
+            return True
+        if self._mapping is not None and not self._digest:
+            try:
+                self._digest = contents.digest(self._in_the_file(self._mapping))
+            except FileNotFoundError:  # somebody has swept it away: then it can't be told
+                return False
+        return contents.digest(view) == self._digest
+
+    @property
+    def is_mapped(self) -> bool:
+        return self._mapping is not None
+
+    def _is_of_the_file(self) -> bool:
+        return host.has_own_pages(self.address, self.nbytes) is False
+
+    def _in_the_file(self, mapping: segments.Mapping) -> memoryview:
+        """The file is there as long as the cell runs."""
+        return segments.mapped(mapping.file, mapping.offset + self.address - mapping.address, self.nbytes)
 
 
 class _Repickler:
@@ -225,6 +285,11 @@ class _Repickler:
             self._pickler.memo = memo | {id(filler): (0, filler) for filler in fillers}
 
 
+def _form(array: Any) -> tuple[Any, ...]:
+    """All of it but what is in its memory."""
+    return array.__array_interface__["data"], array.dtype, array.shape, array.strides
+
+
 def _is_ours(obj: Any) -> bool:
     """A function with other globals is cloudpickle's copy, not the kernel's object."""
     if not isinstance(obj, types.FunctionType):
@@ -242,12 +307,6 @@ def _drop_temporaries(objects: dict[int, Any]) -> None:
     for n in objects:  # noqa: PLC0206 (a second name would be a second reference)
         if type(objects[n]) in (dict, list) and sys.getrefcount(objects[n]) == alone:
             objects[n] = _Gone()
-
-
-def _address(buffer: memoryview) -> int:
-    import ctypes
-
-    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
 
 
 def register_sources(sources: Mapping[str, tuple[int | None, list[str]]], cell_numbers: dict[str, int]) -> None:

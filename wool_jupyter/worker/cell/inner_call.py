@@ -43,7 +43,7 @@ class InnerCalls:
             value = called(self._gate.loading(_loaded, request))
             return calls.pack_outcome(value, places=request.places, known_classes=classes.known_ids())
         except BaseException as error:  # noqa: BLE001 (data, whatever its class)
-            return calls.pack_raised(error)
+            return calls.pack_raised(error, places=request.places)
 
 
 def _loaded(request: calls.Request) -> calls.Invocation:

@@ -17,7 +17,7 @@ from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickli
 from wool_jupyter.worker.cell import changes, outcome
 from wool_jupyter.worker.cell.gate import Gate
 from wool_jupyter.worker.cell.local_modules import LocalModules
-from wool_jupyter.worker.cell.main_module import enter_new_main
+from wool_jupyter.worker.cell.main_module import enter_new_main, leave_main
 from wool_jupyter.worker.cell.shell import CellEnd, ZMQInteractiveShell, make_shell
 from wool_jupyter.worker.cell.spool import Capture, Spool, own
 from wool_jupyter.worker.cell.widgets import VIEW, Widgets
@@ -84,6 +84,8 @@ class CellRunner:
             self.capture.take_streams()
             self._is_cell = False
             self._shell.forget()
+            if not spool.has_threads():
+                self._shell.leave(leave_main())
             spool.end()
         return cells.encode(last)
 
@@ -148,7 +150,7 @@ class CellRunner:
         changed, were = ambient.differences(began, self._ambient)
         return cells.Outcome(
             at=self._lengths(spool),
-            reply=buffers.pack(reply.stream, reply.buffers, places=request.places, name="reply"),
+            reply=buffers.pack_to_give(reply.stream, reply.buffers, places=request.places, name="reply"),
             deleted=tuple(reply.deleted),
             missing=tuple(reply.missing),
             kept=tuple(_keep(name, stays) for name, stays in reply.kept.items()),

@@ -166,13 +166,20 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
     def enter(self, request: CellRequest, module: types.ModuleType) -> None:
         self.request = request
         _look_like_the_kernels(self, terminal=request.terminal)
-        self.user_module, self.user_ns = module, vars(module)
-        self.ns_table = {"user_global": self.user_ns, "user_local": self.user_ns, "builtin": vars(builtins)}
+        self._be_in(module)
         self.init_user_ns()
         self.execution_count = request.number
         self.compile.flags = request.compiler_flags
         self.compile.request = request
         self.asks()
+
+    def leave(self, module: types.ModuleType) -> None:
+        """For an empty one: what the cell has read or made lives no longer than who needs it."""
+        self._be_in(module)
+
+    def _be_in(self, module: types.ModuleType) -> None:
+        self.user_module, self.user_ns = module, vars(module)
+        self.ns_table = {"user_global": self.user_ns, "user_local": self.user_ns, "builtin": vars(builtins)}
 
     def asks(self) -> None:
         """Also where a body has put something else in its place."""

@@ -1,25 +1,23 @@
-"""Variables on their way: out of the kernel's namespace, and home again into the same objects."""
+"""Variables on their way out of the kernel's namespace, and which object has which number for the way home (`homecoming`)."""
 
 import contextlib
 import functools
 import importlib
-import io
-import itertools
 import linecache
 import pickle
 import types
 from collections import ChainMap
-from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
-import xxhash
-
-from wool_jupyter.errors import CannotShip, KeptOnWorker, in_words
+from wool_jupyter.errors import CannotShip, KeptOnWorker
 from wool_jupyter.notebook.capture import Capture
-from wool_jupyter.wire import buffers, classes, culprits, patching, pickling, shell_names, standins, views
+from wool_jupyter.wire import culprits, pickling, shell_names, standins, views
 from wool_jupyter.wire.cells import Names
+from wool_jupyter.wire.rows import DumpFailed, Row
+from wool_jupyter.wire.store import Lease, Store
 
 # Made anew by the worker's shell. The history is shipped when the cell names a part of it: Out may be large.
 _OWN = shell_names.SHELL | shell_names.MODULE
@@ -47,12 +45,6 @@ class Route:
 
 
 AS_CAPTURED = Route()
-
-
-@dataclass
-class _DumpFailed(Exception):
-    name: str
-    cause: Exception
 
 
 class Shipment:
@@ -108,14 +100,14 @@ class Shipment:
         while True:
             try:
                 self._pack()
-            except _DumpFailed as failed:  # the memo is spoiled: leave the name out and begin again
+            except DumpFailed as failed:  # the memo is spoiled: leave the name out and begin again
                 self._without(failed)
                 continue
             if self._bases or not (bases := views.overlapping(self._pickler.arrays)):
                 return
             self._bases = bases
 
-    def _without(self, failed: _DumpFailed) -> None:
+    def _without(self, failed: DumpFailed) -> None:
         name = failed.name
         is_read = name in self._pickler.names or name in self._capture.soft
         if not is_read and name not in self._capture.hard:
@@ -140,27 +132,16 @@ class Shipment:
         return list(self._incomplete.values())
 
     def _pack(self) -> None:
-        self._file, self._out_of_band = io.BytesIO(), buffers.OutOfBand()
-        self._pickler = pickling.NotebookPickler(
-            self._file, self._out_of_band, bases=self._bases, left_behind=self._left_behind
-        )
+        self._row = Row(bases=self._bases, left_behind=self._left_behind)
+        self._pickler = self._row.pickler
         self._stood_for: dict[int, Any] = {}  # id of a stand-in -> what stayed
-        self._roots: list[tuple[Any, ...]] = []  # the memo knows them by id
-        self._segments: list[tuple[str, int, int]] = []
-        done: set[str] = set()
-        has_data = too_late = False
         with pickling.unhindered():
-            while waiting := (self._wanted() | self._needed) - done:
-                early = {name for name in waiting if pickling.load_order(self._source[name]) < pickling.DATA}
-                too_late |= bool(early) and has_data
-                has_data |= not early
-                batch = early or waiting
-                for name in sorted(batch, key=self._order):
-                    self._dump(name)
-                done |= batch
+            too_late = self._row.dump_all(
+                lambda: self._wanted() | self._needed, self._source.__getitem__, self._dump, order=self._order
+            )
         if too_late and self._pickler.described:
             # A `__setstate__` or `__hash__` of the notebook may run while its objects are loaded, and read what came after them.
-            self._needed = done
+            self._needed = self._row.names
             self._pack()
 
     def _named(self) -> set[str]:
@@ -210,46 +191,33 @@ class Shipment:
         return (len(value) if kind in (list, dict, tuple, set, frozenset, str, bytes, bytearray) else 0), name
 
     def _dump(self, name: str) -> None:
-        value = self._source[name]
-        root = (value,)
+        root = (self._source[name],)
         if name in self._absent:
             root = (standins.Absent(self._absent[name]),)
-            self._stood_for[id(root[0])] = value
-        self._roots.append(root)
-        self._pickler.root = value
-        at, count = self._file.tell(), len(self._out_of_band.buffers)
-        try:
-            self._pickler.dump(root)
-        except Exception as error:
-            raise _DumpFailed(name, error) from error
-        self._segments.append((name, self._file.tell() - at, len(self._out_of_band.buffers) - count))
+            self._stood_for[id(root[0])] = self._source[name]
+        self._row.dump(name, root, value=root[0])
 
-    def names(self, *, places: tuple[str, ...], cell_numbers: Mapping[str, int]) -> Names:
-        """Writes large buffers, on the calling thread; `NoRoom` when they fit nowhere."""
-        parcel = buffers.pack(self._file.getbuffer(), self._out_of_band.buffers, places=places, name="names")
-        attributes = self._capture.attributes | self._pickler.attributes
-        modules = [root[0] for root in self._roots if isinstance(root[0], types.ModuleType)]
-        submodules = [name for module in modules for name in pickling.submodules_used(module, attributes)]
+    def names(self, *, places: tuple[str, ...], store: Store, cell_numbers: Mapping[str, int]) -> tuple[Names, Lease]:
+        """Writes large buffers, on the calling thread; `NoRoom` when they fit nowhere. The lease is to be released when no worker
+        needs them."""
+        row = self._row
+        parcel, lease = store.pack(row.stream, row.buffers, places=places, name="names")
+        submodules = row.submodules(self._capture.attributes)
         cells = ((file, _cell_lines(file)) for file in self._pickler.files)
         sources = {file: (cell_numbers.get(file), lines) for file, lines in cells if lines is not None}
-        return Names(parcel, tuple(self._segments), tuple(submodules), pickle.dumps(sources))
+        return Names(parcel, tuple(row.dumps), submodules, pickle.dumps(sources)), lease
 
     def digests(self) -> dict[str, bytes]:
         """Of each variable as it was shipped."""
-        return _digests(self._segments, self._file, self._out_of_band)
+        return dict(self._row.digests())
 
     def digests_now(self) -> dict[str, bytes]:
         """Of the same objects as they are now. Raises what pickling them raises."""
-        file, out_of_band = io.BytesIO(), buffers.OutOfBand()
-        pickler = pickling.NotebookPickler(file, out_of_band, bases=self._bases, left_behind=self._left_behind)
-        segments = []
+        now = Row(bases=self._bases, left_behind=self._left_behind)
         with pickling.unhindered():
-            for (name, _, _), root in zip(self._segments, self._roots, strict=True):
-                at, count = file.tell(), len(out_of_band.buffers)
-                pickler.root = root[0]
-                pickler.dump(root)
-                segments.append((name, file.tell() - at, len(out_of_band.buffers) - count))
-        return _digests(segments, file, out_of_band)
+            for dump, root in zip(self._row.dumps, self._row.roots, strict=True):
+                now.dump(dump.name, root, value=root[0])
+        return dict(now.digests())
 
     def load_submodules(self) -> None:
         """Of packages that the notebook has: a cell's `import a.b` makes `a.b` of an `a` that may have been there before."""
@@ -260,7 +228,7 @@ class Shipment:
 
     @property
     def shipped(self) -> set[str]:
-        return {name for name, _, _ in self._segments}
+        return self._row.names
 
     @functools.cached_property
     def originals(self) -> dict[int, Any]:
@@ -283,140 +251,8 @@ class Shipment:
         return next(iter(holders), None)
 
 
-def _digests(
-    segments: list[tuple[str, int, int]], file: io.BytesIO, out_of_band: buffers.OutOfBand
-) -> dict[str, bytes]:
-    stream, views, digests = file.getbuffer(), iter(out_of_band.buffers), {}
-    for name, length, count in segments:
-        digest = xxhash.xxh3_128(stream[:length])
-        for view in itertools.islice(views, count):
-            digest.update(view)
-        digests[name], stream = digest.digest(), stream[length:]
-    return digests
-
-
-@dataclass
-class Arrived:
-    """What a reply holds, loaded and not yet applied."""
-
-    contents: list[tuple[str, patching.Contents]] = field(default_factory=list)
-    class_changes: list[classes.Change] = field(default_factory=list)
-    names: dict[str, Any] = field(default_factory=dict)
-    apart: dict[str, Any] = field(default_factory=dict)  # changed inputs that come as new objects
-    value: Any = None
-    error: BaseException | None = None
-    lost: list[str] = field(default_factory=list)  # what could not be loaded here, and why, in words
-    cut_short: str = ""  # why all that followed is lost, in words
-
-
-class _Missing:
-    """In place of a class or function that this process does not have: takes whatever it is made of."""
-
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        return super().__new__(cls)
-
-    def __setstate__(self, _state: Any) -> None:
-        pass
-
-    def _take(self, *_: Any) -> None:
-        pass
-
-    append = extend = __setitem__ = _take
-
-
-class _HomeUnpickler(pickle.Unpickler):
-    """A name that can't be found does not end the load, which would lose all that follows: `missing` says why."""
-
-    def __init__(self, file: io.BytesIO, buffers: Iterator[Any], shipment: Shipment) -> None:
-        super().__init__(file, buffers=buffers)
-        self._shipment = shipment
-        self.missing = ""
-
-    def persistent_load(self, number: int) -> Any:
-        return self._shipment.originals[number]
-
-    def find_class(self, module: str, name: str) -> Any:
-        try:
-            return super().find_class(module, name)
-        except (ImportError, AttributeError) as error:
-            self.missing = str(error)
-            return _Missing
-
-
-def load(reply: buffers.Parcel, shipment: Shipment, *, takes: Callable[[str], bool] = lambda _name: True) -> Arrived:
-    """`takes` says whether a variable of the notebook may be bound."""
-    stream, out_of_band = buffers.unpack(reply)
-    unpickler = _HomeUnpickler(io.BytesIO(stream), iter(out_of_band), shipment)
-    arrived = Arrived()
-    with pickling.unhindered():
-        while True:
-            unpickler.missing = ""
-            try:
-                (kind, name), made = unpickler.load()
-            except EOFError:
-                return arrived
-            except Exception as error:  # noqa: BLE001 (a user's constructor, run here for the first time)
-                arrived.cut_short = in_words(error)
-                return arrived
-            if unpickler.missing:
-                arrived.lost.append(f"`{name or kind}` could not be loaded here: {unpickler.missing}")
-                continue
-            match kind:
-                case "contents":
-                    arrived.contents.append((name, made))
-                case "classes":
-                    arrived.class_changes = made
-                case "name":
-                    bound = dict.fromkeys(filter(takes, shipment.route.homes(name)), made)
-                    arrived.names.update(bound)
-                    if pickling.load_order(made) < pickling.DATA:  # a `__setstate__` of what follows may need it
-                        shipment.namespace.update(bound)
-                case "apart":
-                    arrived.apart = {name: new for name, new in made.items() if takes(name)}
-                case "value":
-                    arrived.value = made
-                case "error":
-                    arrived.error = made
-
-
-def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...]) -> list[str]:
-    """Into the namespace; originals take over what has changed. Not to be interrupted: half of it would be worse than either.
-    Returns what to tell the user."""
-    namespace = shipment.namespace
-    with pickling.unhindered():
-        patch = patching.Patch(arrived.contents, shipment.originals if arrived.contents else {})
-    for change in arrived.class_changes:
-        classes.apply_change(change)
-    if annotations := arrived.names.pop("__annotations__", None):  # the cell began with none
-        namespace.setdefault("__annotations__", {}).update(annotations)
-    namespace.update(arrived.apart)
-    namespace.update(arrived.names)
-    for name in deleted:
-        namespace.pop(name, None)
-    shipment.load_submodules()
-    if patch.replaced:
-        for name, value in list(namespace.items()):
-            if id(value) in patch.replaced:
-                namespace[name] = patch.current(value)
-    told = dict(arrived.apart)
-    inside: dict[str, str] = {}
-    for original, new in patch.replaced.values():
-        name = patch.inside[id(original)]
-        if namespace.get(name) is new:
-            told[name] = new
-        else:
-            inside.setdefault(name, type(original).__name__)
-    notices = [f"the {kind} inside `{name}` {_REPLACED}" for name, kind in inside.items() if name not in told]
-    notices += arrived.lost
-    notices += [f"`{name}` could not be brought up to date: {why}" for name, why in patch.failed.items()]
-    return notices + [f"`{name}` ({type(new).__name__}) {_REPLACED}" for name, new in told.items()]
-
-
 def _stays(part: culprits.Culprit) -> str:
     return f"{part} stays in the kernel, it can't be shipped: {part.advice}"
-
-
-_REPLACED = "was changed by the cell and is a new object now; other references keep the old one"
 
 
 def _lived(kept: standins.Kept) -> str:

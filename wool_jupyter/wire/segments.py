@@ -1,0 +1,324 @@
+"""Files of large data, written by one process and mapped by others; and who may write one again.
+
+A mapping holds a shared lock on its file: a lock of `flock` belongs to the open file description, which the mapping keeps alive
+until its last view has gone, in a forked child, too. (So it is on Linux; elsewhere the mapping's own descriptor does it.) Nobody
+has to say that a file is free: who gets the exclusive lock may write. A reader on its way to a file is looked after by its sender.
+
+A file's name is its content's. Before it is written again it gets another one, so that who comes late finds nothing, and never
+other data. Files that nobody refers to by name any more lie in a folder `idle` (`layout`); without it none is written again.
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import resource
+import sys
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from wool_jupyter import host
+
+SEGMENT_BYTES = 1 << 20  # of a buffer that has a file of its own: below, the file costs more than writing it again
+_LOOKED_AT_BYTES = 32 << 20  # from here on the free memory is asked for: 0.2 ms
+_COPIED_BYTES = 256 << 10  # below, reading costs less than a mapping
+_WRITE_BYTES = 1 << 30  # Linux writes at most 2 GiB - 4 KiB per call
+_COPY_BYTES = 16 << 20  # at a time, for other threads wait as long
+_KEPT_BYTES = (
+    8 << 20
+)  # from here on a file that is written again stays mapped here: 25 ms for 256 MB, where `pwrite` takes 70
+_KEPT_MAX = 4
+_WASTE = 2  # times the data, that a file may have
+_HAS_DESCRIPTOR = sys.version_info < (3, 13) or sys.platform != "linux"  # each of Python's mappings
+_MAPPINGS_MAX = 30_000  # of the 65,530 that Linux grants a process
+
+IsFree = Callable[[int], bool]
+
+
+def nobody_maps(fd: int) -> bool:
+    """Then the descriptor has the exclusive lock, until `_unlock`."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _unlock(fd: int) -> None:
+    """Closing would not do: a child that was forked meanwhile, or a mapping, has the same lock."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+# ---- reading
+
+
+class Mapping(mmap.mmap):
+    """Of one reader: what is written into it stays its own. Knows what it is of."""
+
+    file: str
+    offset: int  # in the file
+    address: int
+
+
+_mappings: "weakref.WeakSet[Mapping]" = weakref.WeakSet()
+
+
+def mapped(file: str, offset: int, length: int) -> memoryview:
+    """Writable, and seen by nobody else. FileNotFoundError if the file has other data meanwhile."""
+    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        if not _is_named(file, fd):
+            raise FileNotFoundError(errno.ENOENT, "it has been written again", file)
+        if length < _COPIED_BYTES or len(_mappings) >= _most_mappings():
+            return _read(fd, offset, length)
+        begin = offset - offset % mmap.ALLOCATIONGRANULARITY
+        options = {} if _HAS_DESCRIPTOR else {"trackfd": False}
+        mapping = Mapping(fd, offset - begin + length, access=mmap.ACCESS_COPY, offset=begin, **options)
+    finally:
+        os.close(fd)
+    mapping.file, mapping.offset, mapping.address = file, begin, host.address(mapping)
+    _mappings.add(mapping)
+    return memoryview(mapping)[offset - begin :]
+
+
+def _is_named(file: str, fd: int) -> bool:
+    try:
+        named = os.stat(file)  # noqa: PTH116
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(named, os.fstat(fd))
+
+
+def _read(fd: int, offset: int, length: int) -> memoryview:
+    data, done = memoryview(bytearray(length)), 0
+    while done < length:
+        count = os.preadv(fd, [data[done:]], offset + done)
+        if not count:
+            raise EOFError(f"a file of large data has {offset + done} bytes instead of {offset + length}")
+        done += count
+    return data
+
+
+def _most_mappings() -> int:
+    if not _HAS_DESCRIPTOR:
+        return _MAPPINGS_MAX
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MAPPINGS_MAX if soft == resource.RLIM_INFINITY else min(_MAPPINGS_MAX, soft // 2)
+
+
+class Place(NamedTuple):
+    """Where some memory comes from."""
+
+    mapping: Mapping
+    offset: int  # in the file
+
+    @property
+    def file(self) -> str:
+        return self.mapping.file
+
+
+def place_of(view: memoryview) -> Place | None:
+    """Of memory that is, to the last byte, what a file has that is mapped here. None also where the system does not tell."""
+    if not len(_mappings):
+        return None
+    begin = host.address(view)
+    for mapping in list(_mappings):
+        inside = begin - mapping.address
+        if inside >= 0 and inside + view.nbytes <= len(mapping):
+            if host.has_own_pages(begin, view.nbytes) is False:
+                return Place(mapping, mapping.offset + inside)
+            return None
+    return None
+
+
+# ---- writing
+
+
+def create(file: str, size: int, parts: Iterable[tuple[memoryview, int]]) -> bool:
+    """Each part at its offset. False when the place is full: allocation fails before a byte is copied, where a store into a mapping
+    would be SIGBUS."""
+    fd = -1
+    try:
+        Path(file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        host.reserve(fd, size)
+        for part, offset in parts:
+            _write(fd, part, offset)
+    except BaseException as error:
+        if fd >= 0:
+            Path(file).unlink()
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return False
+        raise
+    finally:
+        if fd >= 0:
+            os.close(fd)
+    return True
+
+
+def _write(fd: int, part: memoryview, offset: int) -> None:
+    done = 0
+    while done < part.nbytes:
+        done += os.pwrite(fd, part[done : done + _WRITE_BYTES], offset + done)
+
+
+def write(view: memoryview, directory: str, *, idle: str) -> str | None:
+    """A file in `directory` with this content, one that was idle if possible; None when there is no room."""
+    if file := write_again(view, directory, idle=idle):
+        return file
+    file = new_name(directory)
+    if create(file, view.nbytes, [(view, 0)]):
+        return file
+    for entry in idle_files(idle):
+        if remove(entry.file) and create(file, view.nbytes, [(view, 0)]):
+            return file
+    return None
+
+
+def in_order(places: Sequence[str], size: int) -> Sequence[str]:
+    """`places` are directories in order of preference. Where files in memory would take more than half of the memory that is left,
+    the others come first: a container that has no more is killed, where a full disk is an error."""
+    if size < _LOOKED_AT_BYTES or len(places) < 2:
+        return places
+    available = host.available_memory_bytes()
+    if available is None or size <= available // 2:
+        return places
+    return sorted(places, key=lambda place: host.is_in_memory(Path(place)))
+
+
+def write_again(view: memoryview, directory: str, *, idle: str, is_free: IsFree = nobody_maps) -> str | None:
+    """A file in `directory` that was idle, with this content; None if no idle one fits."""
+    for entry in idle_files(idle):
+        if not view.nbytes <= entry.size <= _WASTE * view.nbytes:
+            continue
+        file = new_name(directory)
+        with _owned(entry.file, is_free) as fd:
+            if fd is None:
+                continue
+            os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
+            os.rename(entry.file, file)  # noqa: PTH104
+            try:
+                _store(fd, view, entry.size)
+            except BaseException:
+                Path(file).unlink()
+                raise
+        return file
+    return None
+
+
+def new_name(directory: str) -> str:
+    return os.path.join(directory, uuid4().hex)  # noqa: PTH118 (on the hot path)
+
+
+@contextmanager
+def _owned(file: str, is_free: IsFree) -> Iterator[int | None]:
+    """A descriptor with the exclusive lock; None if somebody maps it, or has been faster."""
+    try:
+        fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        if not is_free(fd):
+            yield None
+            return
+        try:
+            yield fd if _is_named(file, fd) else None
+        finally:
+            _unlock(fd)
+    finally:
+        os.close(fd)
+
+
+_kept: OrderedDict[tuple[int, int], mmap.mmap] = OrderedDict()
+_kept_lock = threading.Lock()
+
+
+def _store(fd: int, view: memoryview, size: int) -> None:
+    if size < _KEPT_BYTES:
+        _write(fd, view, 0)
+        return
+    with _kept_lock:
+        target = memoryview(_kept_mapping(fd, size))
+        for begin in range(0, view.nbytes, _COPY_BYTES):
+            end = min(begin + _COPY_BYTES, view.nbytes)
+            target[begin:end] = view[begin:end]
+
+
+def _kept_mapping(fd: int, size: int) -> mmap.mmap:
+    """Its number stays the file's as long as the mapping lives."""
+    status = os.fstat(fd)
+    key = status.st_dev, status.st_ino
+    found = _kept.pop(key, None)
+    _kept[key] = mapping = mmap.mmap(fd, size) if found is None else found
+    while len(_kept) > _KEPT_MAX:
+        _kept.popitem(last=False)
+    return mapping
+
+
+# ---- letting go
+
+
+class Idle(NamedTuple):
+    file: str
+    size: int
+    since: float  # by the clock of the file system
+
+
+def idle_files(idle: str) -> list[Idle]:
+    """The oldest first; none without the folder."""
+    found = []
+    with suppress(FileNotFoundError), os.scandir(idle) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                found.append(Idle(entry.path, status.st_size, status.st_ctime))
+    return sorted(found, key=lambda each: each.since)
+
+
+def let_go(file: str, *, idle: str) -> str:
+    """Nobody will be told its name any more; who maps it keeps it. Its new name; "" where none is written again."""
+    if idle:
+        name = new_name(idle)
+        with suppress(FileNotFoundError):
+            os.rename(file, name)  # noqa: PTH104
+            return name
+    Path(file).unlink(missing_ok=True)
+    return ""
+
+
+def remove(file: str, *, is_free: IsFree = nobody_maps) -> bool:
+    """Unless somebody maps it. The memory goes at once, even if another process keeps it mapped to write it again."""
+    with _owned(file, is_free) as fd:
+        if fd is None:
+            return False
+        os.unlink(file)  # noqa: PTH108
+        host.punch_hole(fd, 0, os.fstat(fd).st_size)
+    return True
+
+
+def is_mapped(file: str) -> bool:
+    with _owned(file, nobody_maps) as fd:
+        return fd is None and os.path.exists(file)  # noqa: PTH110
+
+
+def locks_hold(directory: Path) -> bool:
+    """Whether a mapping of a file there keeps its lock, and no longer than it lives."""
+    file = directory / uuid4().hex
+    file.write_bytes(bytes(_COPIED_BYTES))
+    try:
+        view = mapped(str(file), 0, _COPIED_BYTES)
+        held = is_mapped(str(file))
+        view.release()
+        return held and not is_mapped(str(file))
+    except OSError:
+        return False
+    finally:
+        file.unlink(missing_ok=True)

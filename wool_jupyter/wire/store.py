@@ -1,0 +1,290 @@
+"""Large data that cells and calls read: known by content, written once, and mapped by every worker that needs it.
+
+thread ─ lease ─▶ Store ─▶ data/<name> ◀─ mapped ─ workers
+                    └ superseded, or too much ─▶ idle/<name> ─▶ written again, or removed
+
+A file is told of as long as a lease refers to it. When its last source has gone or has other content, nobody will be told of it
+any more; who still maps it keeps it as it is (`segments`).
+"""
+
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from wool_jupyter import host
+from wool_jupyter.settings import DATA_IDLE_S, DATA_UNUSED_S
+from wool_jupyter.wire import buffers, contents, layout, segments
+from wool_jupyter.wire.buffers import Parcel, Ref
+
+Digest = Callable[[memoryview], bytes]
+
+_Content = tuple[int, bytes]  # size and digest
+_Source = tuple[int, int]  # address and size of an array's memory
+
+
+class Use(NamedTuple):
+    """Of the files that are kept, in bytes."""
+
+    kept: int
+    needed: int  # of these: mapped by somebody, or on the way
+    most: int
+
+
+class Store:
+    """Used from any thread; its files end with their directories. `lease` hashes and writes on the calling thread."""
+
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        *,
+        budget_bytes: int | None = None,
+        is_free: segments.IsFree = segments.nobody_maps,
+    ) -> None:
+        """`directories` are pools' (`layout`), in order of preference. A budget of None is a quarter of the memory that is free; it
+        may be set at any time."""
+        self._places = [(str(layout.data(pool)), str(layout.idle(pool))) for pool in directories]
+        self.budget_bytes = budget_bytes
+        self._is_free = is_free
+        self._lock = threading.Lock()
+        self._known: dict[_Content, _Segment] = {}
+        self._sources: dict[_Source, _Segment] = {}
+        self._gone: deque[_Source] = deque()  # filled by finalizers, which may run anywhere
+        self._released: deque[_Segment] = deque()  # filled where nobody may wait for a write
+        self._closed = False
+
+    def pack(
+        self,
+        stream: bytes | memoryview,
+        views: Sequence[memoryview],
+        *,
+        places: Sequence[str],
+        name: str,
+        digest: Digest = contents.digest,
+    ) -> "tuple[Parcel, Lease]":
+        """As `buffers.pack`, without writing again what is there. The lease is to be released when no receiver needs the parcel."""
+        lease = self.lease(views, digest=digest)
+        try:
+            rest = buffers.without(views, lease.refs)
+            return buffers.pack(stream, rest, places=places, name=name, refs=tuple(lease.refs)), lease
+        except BaseException:
+            lease.release()
+            raise
+
+    def lease(self, views: Sequence[memoryview], *, digest: Digest = contents.digest) -> "Lease":
+        """Of those that are large. One that finds no room is left out."""
+        lease = Lease(self._released)
+        for number, view in enumerate(views):
+            if view.nbytes < segments.SEGMENT_BYTES:
+                continue
+            if not self._passed_on(number, view, lease):
+                self._referred(number, view, digest, lease)
+        return lease
+
+    def _passed_on(self, number: int, view: memoryview, lease: "Lease") -> bool:
+        """What came from a worker, and was not written into, is a file already."""
+        place = segments.place_of(view)
+        if place is None or not self._has(place.file):
+            return False
+        lease.refs.append(Ref(number, place.file, place.offset, view.nbytes))
+        lease.held.append(place.mapping)
+        return True
+
+    def _has(self, file: str) -> bool:
+        return any(file.startswith(folder + "/") for place in self._places for folder in place) and os.path.exists(file)  # noqa: PTH110
+
+    def _referred(self, number: int, view: memoryview, digest: Digest, lease: "Lease") -> None:
+        content = view.nbytes, digest(view)
+        with self._lock:
+            self._settle()
+            segment = self._known.get(content)
+            if segment is not None and not os.path.exists(segment.file):  # noqa: PTH110
+                self._forget(segment)
+                segment = None
+            if segment is None and not self._closed and (file := self._written(view)):
+                segment = self._known[content] = _Segment(file, content)
+            if segment is None:
+                return
+            segment.leases += 1
+            segment.used_at = time.monotonic()
+            self._note_source(view, segment)
+            lease.segments.append(segment)
+        lease.refs.append(Ref(number, segment.file, 0, *content))
+
+    # Where the data comes from.
+
+    def _note_source(self, view: memoryview, segment: "_Segment") -> None:
+        found = contents.owner_of(view)
+        if found is None:
+            return
+        owner, address = found
+        source = address, view.nbytes
+        before = self._sources.get(source)
+        if before is segment:
+            return
+        self._sources[source] = segment
+        segment.sources.add(source)
+        segment.is_superseded = False
+        if before is None:
+            weakref.finalize(owner, self._gone.append, source).atexit = False
+        else:
+            self._lost(source, before)
+
+    def _settle(self) -> None:
+        while self._released:
+            segment = self._released.popleft()
+            segment.leases -= 1
+            if segment.is_superseded:
+                self._retire(segment)
+        while self._gone:
+            source = self._gone.popleft()
+            if source in self._sources:
+                self._lost(source, self._sources.pop(source))
+
+    def _lost(self, source: _Source, segment: "_Segment") -> None:
+        segment.sources.discard(source)
+        segment.is_superseded = not segment.sources
+        if segment.is_superseded:
+            self._retire(segment)
+
+    def _retire(self, segment: "_Segment") -> None:
+        if not segment.leases and self._known.get(segment.content) is segment:
+            self._forget(segment)
+            segments.let_go(segment.file, idle=self._idle_of(segment.file))
+
+    def _forget(self, segment: "_Segment") -> None:
+        del self._known[segment.content]
+        for source in segment.sources:
+            self._sources.pop(source, None)
+        segment.sources.clear()
+
+    def _idle_of(self, file: str) -> str:
+        return next(idle for data, idle in self._places if file.startswith(data + "/"))
+
+    # Room.
+
+    def _written(self, view: memoryview) -> str | None:
+        most = self._most()
+        if view.nbytes > most:
+            return None
+        file = self._rewritten(view)
+        while file is None and self._kept() + view.nbytes > most:
+            if not self._evict():
+                return None
+            file = self._rewritten(view)
+        return file or self._fresh(view)
+
+    def _rewritten(self, view: memoryview) -> str | None:
+        for data, idle in self._places:
+            if file := segments.write_again(view, data, idle=idle, is_free=self._is_free):
+                return file
+        return None
+
+    def _fresh(self, view: memoryview) -> str | None:
+        folders = [data for data, _ in self._places if _free_bytes(data) >= 2 * view.nbytes]
+        for folder in segments.in_order(folders, view.nbytes):
+            file = segments.new_name(folder)
+            if segments.create(file, view.nbytes, [(view, 0)]):
+                return file
+        return None
+
+    def _evict(self) -> bool:
+        """What nobody needs: an idle file, else the one that was used least recently, which is idle then. False: all is needed."""
+        for _, idle in self._places:
+            for entry in segments.idle_files(idle):
+                if segments.remove(entry.file, is_free=self._is_free):
+                    return True
+        for segment in sorted(self._known.values(), key=lambda each: each.used_at):
+            if not (segment.leases or segments.is_mapped(segment.file)):
+                self._retire(segment)
+                return True
+        return False
+
+    def _most(self) -> int:
+        if self.budget_bytes is not None:
+            return self.budget_bytes
+        available = host.available_memory_bytes()
+        return 1 << 30 if available is None else (available + self._kept()) // 4
+
+    def _kept(self) -> int:
+        return sum(size for _, size in self._files())
+
+    def _files(self) -> Iterator[tuple[str, int]]:
+        """With those that are idle. What somebody maps of these is a variable of the notebook, or one of its cells'."""
+        for data, idle in self._places:
+            yield from ((entry.file, entry.size) for entry in segments.idle_files(data))
+            yield from (
+                (each.file, each.size) for each in segments.idle_files(idle) if not segments.is_mapped(each.file)
+            )
+
+    # Upkeep.
+
+    def trim(self) -> None:
+        """Gives back what has not been needed for a while, and what is above the budget."""
+        with self._lock:
+            self._settle()
+            for segment in list(self._known.values()):
+                if not segment.leases and time.monotonic() - segment.used_at > DATA_UNUSED_S:
+                    self._retire(segment)
+            for _, idle in self._places:
+                for entry in segments.idle_files(idle):
+                    if time.time() - entry.since > DATA_IDLE_S:
+                        segments.remove(entry.file, is_free=self._is_free)
+            while self._kept() > self._most() and self._evict():
+                pass
+
+    @property
+    def is_used(self) -> bool:
+        """There may be something to trim."""
+        return any(True for _ in self._files())
+
+    def use(self) -> Use:
+        with self._lock:
+            self._settle()
+            on_the_way = {segment.file for segment in self._known.values() if segment.leases}
+            files = list(self._files())
+            needed = sum(size for file, size in files if file in on_the_way or segments.is_mapped(file))
+            return Use(sum(size for _, size in files), needed, self._most())
+
+    def close(self) -> None:
+        """Nothing is written any more. Idempotent."""
+        with self._lock:
+            self._closed = True
+            self._known.clear()
+            self._sources.clear()
+
+
+def _free_bytes(folder: str) -> int:
+    try:
+        return host.free_bytes(Path(folder))
+    except FileNotFoundError:  # somebody has swept it away
+        return 0
+
+
+class _Segment:
+    def __init__(self, file: str, content: _Content) -> None:
+        self.file = file
+        self.content = content
+        self.leases = 0  # a receiver may be on its way to it
+        self.used_at = 0.0  # by the monotonic clock
+        self.sources: set[_Source] = set()  # arrays that hold this content; none are known of what is no array
+        self.is_superseded = False  # there were some
+
+
+class Lease:
+    """Files that a message refers to, until `release`, which is idempotent and never waits."""
+
+    def __init__(self, released: "deque[_Segment]") -> None:
+        self._released = released
+        self.refs: list[Ref] = []
+        self.segments: list[_Segment] = []
+        self.held: list[segments.Mapping] = []  # by which they keep their content
+
+    def release(self) -> None:
+        given, self.segments = self.segments, []
+        self.held = []
+        self._released.extend(given)
