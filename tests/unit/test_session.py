@@ -750,9 +750,8 @@ def test_whatever_comes_each_call_is_answered_in_order_and_released_once(script)
                     case Nack() | Refused():
                         assert not open_call, "only before the Ack"
                     case Yielded(_, _, False):
-                        assert open_call
+                        open_call = True  # without an Ack, if the first step was asked for with the task
                     case _:
-                        assert open_call
                         open_call = False
         steps = sum(isinstance(answer, Yielded | Returned | Failed) for answer in answers)
         assert steps >= sum(body.told for body in bodies), "every command has its answer"
