@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.loops import run_virtual, settle
+from tests.support.loops import run_virtual, settle, until
 from tests.support.virtual_pool import WAY_S, Origin, VirtualPool
 from wool_jupyter.errors import NoWorkersAvailable, WorkerDied
 from wool_jupyter.pool.pacing import Ahead, Cost
@@ -152,6 +152,30 @@ async def test_what_waits_behind_a_call_that_takes_unexpectedly_long_is_taken_ba
 
 
 @in_pool(1)
+async def test_the_outcome_of_a_call_that_has_taken_its_time_waits_for_no_other(pool):
+    """The end of its worker would lose it."""
+    origin = Origin()
+    await pool.all_done(pool.put(*names("a", 20, pool, 0.04), origin=origin))
+    began = now()
+    first, _ = futures = pool.put(*names("b", 2, pool, 0.04), origin=origin)
+    await until(first.done)
+    assert now() - began < 0.04 + 6 * WAY_S  # `until` looks every five
+    await pool.all_done(futures)
+
+
+@in_pool(2)
+async def test_calls_that_come_back_are_first_again_in_their_order(pool):
+    mine, other = Origin("mine"), Origin("other")
+    await pool.all_done(pool.put(*names("w", 100, pool, 0.001), origin=mine))
+    held = pool.put(*names("held", 1, pool, 5), origin=other, function="other")
+    unexpected = pool.put(*names("a", 1, pool, 5), *names("b", 10, pool, 0.001), origin=mine)
+    later = pool.put(*names("c", 10, pool, 0.001), origin=other, function="another")
+    await pool.all_done([*held, *unexpected, *later])
+    order = [name for name, _ in pool.began][100:]
+    assert [name for name in order if name[0] in "bc"] == [f"{each}{n}" for each in "bc" for n in range(10)]
+
+
+@in_pool(1)
 async def test_who_comes_between_waits_for_no_more_than_two_runs(pool):
     """A cell stands in the same line as the calls: behind the run that has the main thread, and the one that waits for it."""
     calls = pool.put(*names("a", 1000, pool, 0.01), origin=Origin())
@@ -170,12 +194,15 @@ async def test_who_comes_between_waits_for_no_more_than_two_runs(pool):
 async def test_calls_that_came_behind_a_cell_do_not_overtake_it(pool):
     origin = Origin()
     await pool.all_done(pool.put(*names("a", 50, pool, 0.001), origin=origin))
-    first = pool.put(*names("held", 1, pool, 0.5), origin=origin)
+    first = pool.put(*names("held", 1, pool, 0.5), origin=origin, function="other")
+    await asyncio.sleep(0.1)
+    first += pool.put(*names("second", 2, pool, 0.001), origin=origin)  # their turn stands in the line before the cell
+    await settle()
     cell = asyncio.ensure_future(pool.line.take("a cell"))
     await settle()
     behind = pool.put(*names("b", 5, pool, 0.001), origin=origin)
     await cell
-    assert [name for name, _ in pool.began][50:] == ["held0"]
+    assert [name for name, _ in pool.began][50:] == ["held0", "second0", "second1"]
     pool.line.add()
     await pool.all_done([*first, *behind])
 

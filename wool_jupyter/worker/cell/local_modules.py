@@ -30,7 +30,7 @@ class LocalModules:
     def __init__(self) -> None:
         self._seen = set(sys.modules)
         self._sources: dict[str, _Source] = {}
-        self._began_ns = 0
+        self._began_ns = time.time_ns()  # the cell, or this: what is imported before the first one stays, too
         self._looked_at = _glance()
 
     def cell_begins(self) -> None:

@@ -1,0 +1,68 @@
+"""Modules of the user's that a worker imports anew when they were edited (`worker.cell.local_modules`)."""
+
+import importlib
+import os
+import sys
+import time
+
+import pytest
+
+from wool_jupyter.worker.cell.local_modules import LocalModules
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """What imports it, and what writes its value as an editor does."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "local_module_of_a_test.py"
+
+    class Module:
+        def write(self, value):
+            file.write_text(f"VALUE = {value}")
+            long_ago = time.time() - 100 + value
+            os.utime(file, (long_ago, long_ago))
+            importlib.invalidate_caches()
+
+        def imported(self):
+            return importlib.import_module(file.stem)
+
+    yield Module()
+    sys.modules.pop(file.stem, None)
+
+
+def test_one_that_was_imported_before_the_first_cell_stays_the_same(module):
+    module.write(1)
+    modules = LocalModules()
+    first = module.imported()
+    for _ in range(2):
+        modules.cell_begins()
+        assert module.imported() is first
+        modules.cell_ended()
+
+
+def test_one_that_was_edited_is_imported_anew_also_beside_others_that_come_and_go(module, monkeypatch):
+    modules = LocalModules()
+    modules.cell_begins()
+    module.write(1)
+    monkeypatch.setitem(sys.modules, "comes", type(sys)("comes"))
+    assert module.imported().VALUE == 1
+    modules.cell_ended()
+    monkeypatch.delitem(sys.modules, "comes")
+    modules.cell_begins()
+    module.write(2)
+    modules.cell_ended()
+    modules.cell_begins()
+    assert module.imported().VALUE == 2
+
+
+def test_one_that_takes_the_place_of_another_in_the_table_is_seen(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, "goes", type(sys)("goes"))
+    modules = LocalModules()
+    modules.cell_begins()
+    monkeypatch.delitem(sys.modules, "goes")
+    module.write(1)
+    assert module.imported().VALUE == 1
+    modules.cell_begins()
+    module.write(2)
+    modules.cell_begins()
+    assert module.imported().VALUE == 2
