@@ -7,6 +7,8 @@ import logging
 import operator
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import weakref
 from concurrent.futures import CancelledError, as_completed, wait
@@ -311,3 +313,129 @@ def test_nothing_holds_a_result_that_nobody_has(executor):
 def test_a_future_does_not_travel(executor):
     with pytest.raises(TypeError):
         pickle.dumps(executor.submit(abs, 1))
+
+
+# What the standard library's own tests ask of an executor, beyond that.
+
+
+def test_arguments_may_have_any_name(executor):
+    assert executor.submit(call_bodies.takes, 1, self=2, fn=3, label=4).result() == (
+        (1,),
+        {"self": 2, "fn": 3, "label": 4},
+    )
+    with pytest.raises(TypeError):
+        executor.submit(fn=abs)
+
+
+class Made:
+    def method(self):
+        pass
+
+
+def test_neither_what_a_call_got_nor_what_it_gave_is_held(executor):
+    made = Made()
+    gone = weakref.ref(made)
+    executor.submit(made.method)
+    del made
+    wait_until(lambda: gone() is None)
+    for found in executor.map(call_bodies.made, range(20)):
+        gone = weakref.ref(found)
+        del found
+        assert gone() is None
+
+
+def test_wait_returns_when_it_was_asked_to(executor, gates):
+    slow, quick = gates.hold(executor)
+    gates.open(1)
+    found = wait([slow, quick], return_when=concurrent.futures.FIRST_COMPLETED, timeout=30)
+    assert (found.done, found.not_done) == ({quick}, {slow})
+    found = wait([slow, quick], return_when=concurrent.futures.FIRST_COMPLETED)
+    assert found.done == {quick}
+    failed = executor.submit(call_bodies.divides, 1, 0)
+    wait([failed], timeout=30)
+    found = wait([slow, quick, failed], return_when=concurrent.futures.FIRST_EXCEPTION)
+    assert (found.done, found.not_done) == ({quick, failed}, {slow})
+    later = executor.submit(call_bodies.divides, 1, 0)
+    assert later in wait([slow, later], return_when=concurrent.futures.FIRST_EXCEPTION, timeout=30).done
+    assert slow.running()
+
+
+def test_as_completed_gives_each_once_and_says_how_many_are_missing(executor, gates):
+    slow, quick = gates.hold(executor)
+    gates.open(1)
+    wait([quick], timeout=30)
+    with pytest.raises(TimeoutError, match=r"1 \(of 2\) futures unfinished"):
+        list(as_completed([slow, quick, quick], timeout=0.3))
+    gates.open()
+    assert sorted(future.result() for future in as_completed([slow, quick, slow], timeout=30)) == [0, 1]
+
+
+def test_a_future_that_is_cancelled_tells_whoever_waits_for_it(executor, gates):
+    held = gates.hold(executor)
+    cancelled = executor.submit(abs, -1)
+    heard, raised = [], []
+
+    def waits():
+        try:
+            cancelled.result(timeout=30)
+        except CancelledError as error:
+            raised.append(error)
+
+    waiter = threading.Thread(target=waits)
+    waiter.start()
+    cancelled.add_done_callback(heard.append)
+    assert "pending" in repr(cancelled)
+    assert "running" in repr(held[0])
+    assert cancelled.cancel()
+    assert cancelled.cancel()
+    waiter.join(30)
+    wait_until(lambda: heard == [cancelled])
+    assert len(raised) == 1
+    assert (cancelled.cancelled(), cancelled.done(), cancelled.running()) == (True, True, False)
+    assert "cancelled" in repr(cancelled)
+    with pytest.raises(CancelledError):
+        cancelled.exception()
+    cancelled.add_done_callback(heard.append)  # at once
+    assert heard == [cancelled, cancelled]
+    gates.open()
+    assert wait(held, timeout=30).not_done == set()
+    assert not held[0].cancel()
+    assert "done" in repr(held[0])
+
+
+def test_shutdown_with_calls_that_nobody_has_asked_for(pool):
+    for _ in range(10):
+        executor = pool.executor()
+        executor.map(str, range(5))
+        executor.shutdown()
+    executor = pool.executor()
+    futures = [executor.submit(operator.neg, n) for n in range(50)]
+    executor.shutdown()
+    assert [future.result(timeout=0) for future in futures] == [-n for n in range(50)]
+
+
+def test_shutdown_that_cancels_and_waits_leaves_nothing_undone(pool, gates):
+    executor = pool.executor()
+    futures = gates.hold(executor, 12)
+    ending = threading.Thread(target=lambda: executor.shutdown(cancel_futures=True))
+    ending.start()
+    wait_until(lambda: all(future.done() for future in futures[4:]))
+    assert ending.is_alive()
+    gates.open()
+    ending.join(30)
+    assert all(future.done() for future in futures)
+    assert [future.result() for future in futures if not future.cancelled()][:2] == [0, 1]
+
+
+def test_a_program_that_ends_with_calls_under_way_ends_soon_and_says_what_became_of_them():
+    program = """
+import time
+import wool_jupyter
+executor = wool_jupyter.pool().executor()
+future = executor.submit(time.sleep, 600)
+while not future.running(): time.sleep(0.01)
+executor.shutdown(wait=False)
+future.add_done_callback(lambda future: print(future.exception(), flush=True))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert "The pool was stopped. This call may have run in part" in ended.stdout

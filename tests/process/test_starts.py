@@ -46,7 +46,7 @@ async def home_of_starts(publisher, **options):
 
 def files_of_workers(home):
     found = [name for name in names_in(home.directory) if name.startswith(("begun", "crash"))]
-    return found + names_in(home.directory / "s")
+    return found + names_in(home.directory / "s") + names_in(home.directory / "d")
 
 
 @pytest.mark.parametrize("failing", ["it ends", "it is late", "it can't be announced", "it is not admitted"])
@@ -64,10 +64,10 @@ def test_a_start_that_fails_leaves_no_file(failing, tmp_path):
     async def main():
         publisher, told = Publisher(failing == "it can't be announced"), []
         async with home_of_starts(publisher, **options) as (home, starts):
-            starting = asyncio.create_task(starts.worker(told.append))
+            starting = asyncio.create_task(starts.worker(told.append, at_once=True))
             if failing == "it is not admitted":
                 await until(lambda: publisher.said)
-                assert len(files_of_workers(home)) == 3
+                assert len(files_of_workers(home)) == 4
                 starting.cancel()
             with pytest.raises((StartFailed, OSError, asyncio.CancelledError)):
                 await starting
@@ -87,7 +87,7 @@ def test_a_worker_that_goes_on_for_a_moment_when_its_start_was_given_up_leaves_n
     async def main():
         async with home_of_starts(Publisher()) as (home, starts):
             nursery = await home.nursery(os.environ)
-            starting = asyncio.create_task(starts.worker(lambda event: None))
+            starting = asyncio.create_task(starts.worker(lambda event: None, at_once=True))
             await until(lambda: len(pool_processes(os.getpid())) == 2)
             os.kill(nursery.pid, signal.SIGSTOP)
             try:
@@ -107,8 +107,8 @@ def test_a_worker_that_serves_has_its_files_until_they_are_tidied_away():
     async def main():
         publisher = Publisher()
         async with home_of_starts(publisher) as (home, starts):
-            member = await starts.worker(lambda event: None)
-            assert len(files_of_workers(home)) == 3
+            member = await starts.worker(lambda event: None, at_once=True)
+            assert len(files_of_workers(home)) == 4
             (await home.nursery(os.environ)).kill(member.child.uid)
             await member.child.exited
             starts.tidy(member.metadata.uid)

@@ -106,3 +106,15 @@ def kills_itself_or_not(folder, number, *, dies):
     if dies:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+def takes(*args, **kwargs):
+    return args, kwargs
+
+
+class Thing:
+    pass
+
+
+def made(_):
+    return Thing()

@@ -267,6 +267,32 @@ def test_no_more_calls_than_the_worker_s_permits_are_under_way(at):
     run_shared(main())
 
 
+def test_a_stream_that_nobody_asks_for_its_next_value_stands_in_no_call_s_way(at):
+    """Whoever has it may wait for that call."""
+
+    async def main():
+        metadata = at(options=ChannelOptions(max_concurrent_streams=1))
+        async with serving(metadata):
+            connection = connection_to(metadata)
+            stream = await connection.dispatch("echo", b"one")
+            assert connection.is_full  # it has not begun, and may at any time
+            assert await stream.step() == b"one"
+            assert (connection.is_full, connection.load) == (False, 1)
+            call = await connection.dispatch("once", b"", timeout_s=60)
+            assert connection.is_full
+            assert await stream.step(b"two") == b"two"  # it does not wait for its turn again
+            assert connection.is_full
+            assert await call.step() == b""
+            assert not connection.is_full
+            stream.close()
+            assert (connection.is_full, connection.load) == (False, 0)
+            last = await connection.dispatch("once", b"", timeout_s=60)
+            assert connection.is_full  # the stream that ended at rest is not counted out twice
+            last.close()
+
+    run_shared(main())
+
+
 async def _fails(body):
     raise LookupError
     yield
@@ -306,7 +332,7 @@ def test_permit_and_reference_are_given_back_once_however_a_call_ends(at, end, b
             for _ in range(3):
                 with nullcontext() if error is None else pytest.raises(error):
                     await one()
-                assert (channel.permits._value, under_way(channel), stats().references) == (2, 0, 1)
+                assert (channel.permits.free, under_way(channel), stats().references) == (2, 0, 1)
             give_back()
 
     run_shared(main())
@@ -327,10 +353,10 @@ def test_a_break_gives_the_permits_to_who_waits_though_nobody_asks_the_calls(at)
             channel._link.cut()
             with pytest.raises(NotReached, match="broke"):
                 await waiting
-            assert (connection.load, channel.permits._value) == (0, 1)
+            assert (connection.load, channel.permits.free) == (0, 1)
             with pytest.raises(WorkerDied):
                 await held.step()
-            assert (connection.load, channel.permits._value) == (0, 1)
+            assert (connection.load, channel.permits.free) == (0, 1)
             await until(lambda: stats() == NOTHING)
 
     run_shared(main())
@@ -413,7 +439,7 @@ def test_a_dispatch_that_is_cancelled_at_any_moment_leaves_nothing(at, situation
             await until(lambda: not forever.inside)
             assert (connection.load, pool.stats.references) == (0, 0)
             channel, give_back = await pool.acquire(key)
-            assert (channel.permits._value, under_way(channel)) == (1, 0)
+            assert (channel.permits.free, under_way(channel)) == (1, 0)
             give_back()
             await pool.clear()
             assert (pool.stats, pool._current, pool._loads) == (NOTHING, {}, {})

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.cancelling import cancelled_at_each_wait
 from tests.support.fake_discovery import FakeDiscovery
-from tests.support.loops import ShiftedTimeLoop, run, run_virtual, settle, until
+from tests.support.loops import ShiftedTimeLoop, begun, run, run_virtual, settle, until
 from tests.support.services import TOKEN, Forever, answering, serving
 from tests.support.sources import Source
 from tests.support.workers import VERSION, added, dropped, updated, worker
@@ -31,7 +31,7 @@ from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.dispatch.readmission import pause_before
 from wool_jupyter.errors import DiscoveryNamespaceNotFound, NotReached, NoWorkersAvailable, WorkerRefused
-from wool_jupyter.records import DiscoveryEvent
+from wool_jupyter.records import ChannelOptions, DiscoveryEvent
 from wool_jupyter.settings import FIRST_LOOK_S
 from wool_jupyter.wire import pickling
 from wool_jupyter.wire.transport import grpc
@@ -259,6 +259,7 @@ EVENTS = st.builds(
         st.integers(1, 4),
         st.sampled_from(["unix:/shared", "unix:/other"]),
         tags=st.sets(st.sampled_from("ab")).map(frozenset),
+        version=st.sampled_from([VERSION, VERSION, VERSION, "99.0.0"]),
     ),
 )
 
@@ -273,7 +274,7 @@ def test_the_membership_is_that_of_a_model_after_every_event(events, lease):
             for event in events:
                 uid = event.metadata.uid
                 room = lease is None or len(model) < lease
-                if event.type == "worker-dropped":
+                if event.type == "worker-dropped" or event.metadata.version != VERSION:
                     model.pop(uid, None)
                 elif uid in model or (event.type == "worker-added" and room):
                     model[uid] = event.metadata
@@ -531,6 +532,161 @@ def test_who_looks_after_a_worker_decides_when_it_is_back(sockets):
             with pytest.raises(NoWorkersAvailable):
                 await proxy.dispatch("who", b"")
             assert proxy._readmission._tasks.running == 1
+
+    run(main())
+
+
+# Workers that have as many calls as they take.
+
+
+def small(number, address, most=1):
+    return worker(number, address, options=ChannelOptions(max_concurrent_streams=most))
+
+
+def in_turn(source):
+    return following(source, loadbalancer=RoundRobinLoadBalancer())
+
+
+class Gate:
+    """A routine that says who is inside, and ends as it is told."""
+
+    def __init__(self):
+        self.inside = []
+        self._ends = {}
+
+    async def __call__(self, body):
+        self.inside.append(body)
+        self._ends[body] = asyncio.get_running_loop().create_future()
+        await self._ends[body]
+        yield body, True
+
+    def end(self, body):
+        self._ends[body].set_result(None)
+
+
+async def answer_to(proxy, body):
+    call = await proxy.dispatch("gate", body)
+    return await call.step()
+
+
+def test_calls_that_no_worker_has_room_for_wait_as_long_as_it_takes_and_in_order(sockets):
+    loop, gate = ShiftedTimeLoop(), Gate()
+
+    async def main():
+        metadata = small(1, sockets("1"), most=2)
+        async with (
+            serving(metadata, gate=gate),
+            in_turn(Source(DiscoveryEvent("worker-added", metadata))) as proxy,
+        ):
+            proxy.observe(placed=lambda _: None, failed=(failed := []).append)
+            names = [bytes([number]) for number in range(8)]
+            asking = await begun(*(answer_to(proxy, name) for name in names))
+            await until(lambda: len(gate.inside) == 2)
+            loop.shift_s += 1000  # any time-out would have come
+            await settle()
+            for k, name in enumerate(names):
+                expected = names[: k + 2]
+                await until(lambda expected=expected: len(gate.inside) >= len(expected))
+                assert gate.inside == expected
+                gate.end(name)
+            assert await asyncio.gather(*asking) == names
+            assert failed == []
+
+    run(main(), deadline_s=100_000, loop_factory=lambda: loop)
+
+
+def test_a_worker_that_has_no_room_is_passed_over_and_has_not_failed(sockets):
+    gate = Gate()
+
+    async def main():
+        one, other = small(1, sockets("1")), small(2, sockets("2"))
+        source = Source(*(DiscoveryEvent("worker-added", each) for each in (one, other)))
+        async with serving(one, gate=gate), serving(other, gate=gate), in_turn(source) as proxy:
+            asking = await begun(answer_to(proxy, b"a"), answer_to(proxy, b"b"))
+            await until(lambda: len(gate.inside) == 2)
+            gate.end(b"b")
+            await asking[1]
+            for name in (b"c", b"d", b"e"):  # wherever the rotation is
+                (third,) = await begun(answer_to(proxy, name))
+                await until(lambda name=name: name in gate.inside)
+                gate.end(name)
+                assert await third == name
+            gate.end(b"a")
+            await asking[0]
+
+    run(main())
+
+
+def test_a_call_that_waits_for_room_goes_on_when_a_stream_waits_for_its_reader(sockets):
+    """Who may wait for that very call."""
+
+    async def main():
+        metadata = small(1, sockets("1"))
+        async with serving(metadata), in_turn(Source(DiscoveryEvent("worker-added", metadata))) as proxy:
+            streams = [await proxy.dispatch("echo", b"one")]
+            (waiting,) = await begun(proxy.dispatch("who", b""))
+            assert not waiting.done()
+            assert await streams[0].step() == b"one"
+            assert await (await waiting).step() == metadata.address.encode()
+            streams += [await proxy.dispatch("echo", b"two") for _ in range(1)]
+            assert [await stream.step() for stream in streams[1:]] == [b"two"]
+            assert await answer_of(proxy) == metadata.address
+
+    run(main())
+
+
+@pytest.mark.parametrize("what", ["another joins", "it leaves", "it is stopped", "it is given up"])
+def test_a_call_that_waits_for_room_hears_what_becomes_of_the_workers(sockets, what):
+    gate = Gate()
+
+    async def main():
+        one, other = small(1, sockets("1")), small(2, sockets("2"))
+        source = Source(DiscoveryEvent("worker-added", one))
+        async with serving(one, gate=gate), serving(other, gate=gate), in_turn(source) as proxy:
+            held, waiting, behind = await begun(*(answer_to(proxy, name) for name in (b"a", b"b", b"c")))
+            await until(lambda: gate.inside == [b"a"])
+            match what:
+                case "another joins":
+                    await shown(source, DiscoveryEvent("worker-added", other))
+                    await until(lambda: gate.inside == [b"a", b"b"])
+                    gate.end(b"b")
+                case "it leaves":
+                    await shown(source, DiscoveryEvent("worker-dropped", one))
+                case "it is stopped":
+                    await proxy.stop()
+                case "it is given up":
+                    waiting.cancel()
+                    await settle()
+            gate.end(b"a")
+            assert await held == b"a"
+            if what in ("it leaves", "it is stopped"):
+                for lost in (waiting, behind):
+                    with pytest.raises(NoWorkersAvailable, match=r"could be asked$"):
+                        await lost
+            else:
+                await until(lambda: b"c" in gate.inside)
+                gate.end(b"c")
+                assert await behind == b"c"
+
+    run(main())
+
+
+def test_a_call_that_waits_for_room_does_not_ask_a_worker_in_vain_all_the_time(sockets):
+    gate, failed = Gate(), []
+
+    async def main():
+        there, gone = small(1, sockets("1")), small(2, sockets("2"))
+        source = Source(*(DiscoveryEvent("worker-added", each) for each in (there, gone)))
+        async with serving(there, gate=gate), in_turn(source) as proxy:
+            proxy.observe(placed=lambda _: None, failed=failed.append)
+            held, waiting = await begun(answer_to(proxy, b"a"), answer_to(proxy, b"b"))
+            await until(lambda: gate.inside == [b"a"] and failed)
+            await asyncio.sleep(0.3)  # nothing happens, for a while
+            assert failed == [TWO]
+            gate.end(b"a")
+            await until(lambda: b"b" in gate.inside)
+            gate.end(b"b")
+            assert await asyncio.gather(held, waiting) == [b"a", b"b"]
 
     run(main())
 

@@ -273,7 +273,7 @@ def test_a_server_that_goes_ends_running_calls_and_is_not_reached_by_new_ones(so
             calls = [channel.call(metadata, "forever", b"") for _ in range(3)]
             steps = [asyncio.create_task(call.step()) for call in calls]
             waiting = channel.call(metadata, "echo", b"")
-            await until(lambda: forever.inside == 3 and waiting.responses.qsize() == 2)
+            await until(lambda: forever.inside == 3 and waiting.responses.qsize() == 1)
             await service.close()
             outcomes = await asyncio.gather(*steps, return_exceptions=True)
             assert [type(outcome) for outcome in outcomes] == [WorkerDied] * 3

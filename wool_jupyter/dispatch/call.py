@@ -24,6 +24,14 @@ class Sender(Protocol):
         """`MessageTooLarge` for one that was not sent."""
         ...
 
+    def rests(self, number: int) -> None:
+        """Nothing of the call runs, or will before its next command."""
+        ...
+
+    def goes_on(self, number: int) -> None:
+        """A command was sent. Nothing, unless it rests."""
+        ...
+
     def end(self, number: int) -> None:
         """The call takes no more responses."""
         ...
@@ -107,6 +115,7 @@ class Call:
             return None
         if not self._pending:
             self._connection.send(command)
+            self._connection.goes_on(self.number)
             self._pending = self._begun = True
         response = await self.responses.get()
         while isinstance(response, frames.Ack):
@@ -121,6 +130,8 @@ class Call:
         if isinstance(response, frames.Yielded):
             if response.last:
                 self._end()
+            else:
+                self._connection.rests(self.number)
             return response.value
         self._end()
         return None

@@ -6,13 +6,14 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.resource_pool import ResourcePool, ResourcePoolStats
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.direct_link import DirectLink, socket_of
 from wool_jupyter.dispatch.link import BROKE, UNREADABLE, ChannelKey, End, Link
+from wool_jupyter.dispatch.permits import Permits
 from wool_jupyter.errors import WoolError
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import CHANNEL_TTL_S
@@ -25,11 +26,21 @@ _numbers = itertools.count(1)  # of the calls of this process: a worker's ledger
 class Channel:
     """One stream to one worker, and many calls on it. Lives on the loop that opened it; `close` is idempotent."""
 
-    def __init__(self, key: ChannelKey, *, bounded: bool = True, broke: Callable[[], object] = lambda: None) -> None:
-        """`bounded`: the worker's own word holds for the number of calls. `broke` is called once, when the stream has ended."""
-        self.permits = asyncio.Semaphore(key.options.max_concurrent_streams if bounded else sys.maxsize)
+    def __init__(
+        self,
+        key: ChannelKey,
+        *,
+        bounded: bool = True,
+        broke: Callable[[], object] = lambda: None,
+        rests: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        """`bounded`: the worker's own word holds for the number of calls. `broke` is called once, when the stream has ended.
+        `rests` hears of one more call, or one less, that waits for its client."""
+        self.permits = Permits(key.options.max_concurrent_streams if bounded else sys.maxsize)
         self._key = key
         self._broke = broke
+        self._rests = rests
+        self._resting: set[int] = set()
         self._calls: dict[int, tuple[Call, Callable[[], object]]] = {}
         self._tasks = OwnedTasks(f"channel to {key.target}")
         self._link: Link | None = None
@@ -97,7 +108,20 @@ class Channel:
     def send(self, frame: frames.Request) -> None:
         self._out.put(frame)
 
+    def rests(self, number: int) -> None:
+        if number in self._calls:
+            self._resting.add(number)
+            self.permits.give_back()
+            self._rests(1)
+
+    def goes_on(self, number: int) -> None:
+        if number in self._resting:
+            self._resting.discard(number)
+            self.permits.take_at_once()
+            self._rests(-1)
+
     def end(self, number: int) -> None:
+        self.goes_on(number)
         _, ended = self._calls.pop(number, (None, lambda: None))
         ended()
 
@@ -156,6 +180,8 @@ class Channels:
     def __init__(self) -> None:
         self.bounded = True
         self._loads: Counter[str] = Counter()
+        self._resting: Counter[str] = Counter()
+        self._told: WeakSet[asyncio.Event] = WeakSet()
         # A broken channel may still be in use: under a number of its own it stands in nobody's way.
         self._current: dict[ChannelKey, int] = {}
         self._numbers = itertools.count()
@@ -171,6 +197,14 @@ class Channels:
     def load(self, target: str) -> int:
         """Users of channels to that worker, those included that wait for one to open: by whatever key, replaced ones too."""
         return self._loads[target]
+
+    def running(self, target: str) -> int:
+        """As `load`, without the calls that wait for their client."""
+        return self._loads[target] - self._resting[target]
+
+    def tell(self, event: asyncio.Event) -> None:
+        """It is set each time that less runs, for as long as it lives."""
+        self._told.add(event)
 
     async def acquire(self, key: ChannelKey) -> tuple[Channel, Callable[[], None]]:
         """The channel, and what gives it back. `NotReached` or `WorkerRefused` if it can't be opened."""
@@ -191,6 +225,18 @@ class Channels:
         self._loads[target] -= 1
         if not self._loads[target]:
             del self._loads[target]
+        self._tell()
+
+    def _rests(self, target: str, more: int) -> None:
+        self._resting[target] += more
+        if not self._resting[target]:
+            del self._resting[target]
+        if more > 0:
+            self._tell()
+
+    def _tell(self) -> None:
+        for event in self._told:
+            event.set()
 
     def expire(self, key: ChannelKey) -> None:
         """Closes it as soon as nobody uses it: the worker is gone, or is reached otherwise."""
@@ -208,7 +254,12 @@ class Channels:
 
     async def _opened(self, identity: tuple[ChannelKey, int]) -> Channel:
         key, number = identity
-        channel = Channel(key, bounded=self.bounded, broke=functools.partial(self._lose, key, number))
+        channel = Channel(
+            key,
+            bounded=self.bounded,
+            broke=functools.partial(self._lose, key, number),
+            rests=functools.partial(self._rests, key.target),
+        )
         await channel.open()
         return channel
 

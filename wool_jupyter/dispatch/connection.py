@@ -7,6 +7,7 @@ from collections.abc import Callable
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.link import ChannelKey
+from wool_jupyter.dispatch.permits import Permits
 from wool_jupyter.errors import NotReached
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import ACCEPT_TIMEOUT_S, PROBE_TIMEOUT_S
@@ -27,6 +28,13 @@ class WorkerConnection:
     def load(self) -> int:
         """Calls under way or asked for, of all connections of this loop to that worker."""
         return self._channels.load(self.metadata.address)
+
+    @property
+    def is_full(self) -> bool:
+        """It has as many calls as it takes at a time: a further one would wait. A stream does not count while nobody asks for its
+        next value: whoever has it may wait for that further call."""
+        running = self._channels.running(self.metadata.address)
+        return self._channels.bounded and running >= self.metadata.options.max_concurrent_streams
 
     async def dispatch(
         self, routine: str, body: bytes, *, begun: bool = False, timeout_s: float = ACCEPT_TIMEOUT_S
@@ -83,7 +91,7 @@ class WorkerConnection:
     async def _sent(self, routine: str, body: bytes, *, begun: bool) -> Call:
         channel, give_back = await self._channels.acquire(self._known())
         try:
-            await channel.permits.acquire()
+            await channel.permits.take()
         except BaseException:
             give_back()
             raise
@@ -115,6 +123,6 @@ class WorkerConnection:
             self._channels.expire(self._key)
 
 
-def _release(permits: asyncio.Semaphore, give_back: Callable[[], None]) -> None:
-    permits.release()
+def _release(permits: Permits, give_back: Callable[[], None]) -> None:
+    permits.give_back()
     give_back()

@@ -5,6 +5,7 @@ import logging
 from uuid import UUID
 
 from wool_jupyter.balance.context import LoadBalancerContext
+from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.records import DiscoveryEvent, WorkerMetadata
 from wool_jupyter.wire import versions
@@ -32,8 +33,17 @@ class Membership:
     def __contains__(self, uid: UUID) -> bool:
         return uid in self._connections
 
+    @property
+    def uids(self) -> set[UUID]:
+        return set(self._connections)
+
     def connection(self, uid: UUID) -> WorkerConnection | None:
         return self._connections.get(uid)
+
+    def is_full(self, uid: UUID) -> bool:
+        """A member that has as many calls as it takes."""
+        connection = self._connections.get(uid)
+        return connection is not None and connection.is_full
 
     def announced(self, uid: UUID) -> WorkerMetadata | None:
         """Its latest record, whether it is a member or not. None for one that can't be asked from here."""
@@ -76,6 +86,7 @@ class Membership:
             return
         connection = self._connections[metadata.uid] = self.connected(metadata)
         self.context.add_worker(metadata, connection)
+        channels.of_this_loop().tell(self._changed)
         if before is not None:
             before.give_way_to(connection)
         self.wake()
@@ -111,7 +122,7 @@ class Membership:
         self._changed.set()
 
     async def changed(self) -> None:
-        """Returns when somebody has been admitted or evicted, or at a `wake`."""
+        """Returns when somebody has been admitted or evicted, when a call has ended, or at a `wake`."""
         self._changed.clear()
         await self._changed.wait()
 

@@ -23,8 +23,8 @@ async def place(
 ) -> Call | None:
     """Of the first candidate that takes it; None when there is nobody else, and `failures` says why not of each.
 
-    `ask` returns None for one that has left since it was named. A call that was taken is closed if the balancer errs, or a
-    cancellation leaves nobody to take it over.
+    `ask` returns None for one that is not asked, as it has left since it was named, or has no room. A call that was taken is closed
+    if the balancer errs, or a cancellation leaves nobody to take it over.
     """
     candidates = balancer.delegate(task, context=context)
     call: Call | None = None

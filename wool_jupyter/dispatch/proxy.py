@@ -93,6 +93,7 @@ class WorkerProxy:
         self._following = Following(discovery, self._see, woken=self._members.wake)
         self._readmission = Readmission(self._members)
         self._starting = asyncio.Lock()
+        self._line = asyncio.Lock()  # of calls that no worker has room for
         self._resources: AsyncExitStack | None = None  # while it is started
         self._entered = False
         self._stopped = False
@@ -228,7 +229,7 @@ class WorkerProxy:
         self._placed_at, self._failed, self._dropped = placed, failed, dropped
 
     async def changed(self, *, within_s: float) -> None:
-        """Returns when somebody has been admitted or evicted, or after that time."""
+        """Returns when somebody has been admitted or evicted, when a call has ended, or after that time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._members.changed()
@@ -242,8 +243,8 @@ class WorkerProxy:
     # Calls.
 
     async def dispatch(self, routine: str, body: bytes, *, only: UUID | None = None, begun: bool = False) -> Call:
-        """Returns when a worker has taken the call, which begins with its first `step`. `only` asks that worker or nobody.
-        `begun`: it begins at once, and is never repeated elsewhere.
+        """Returns when a worker has taken the call, which begins with its first `step`; while all have as many as they take at a
+        time, it waits. `only` asks that worker or nobody. `begun`: it begins at once, and is never repeated elsewhere.
 
         `NoWorkersAvailable` when nobody could be asked, or took it; it says who was asked and why not. If there is no worker at all
         because the discovery has failed, its error. The worker's own refusal of this call (it can't be unpickled there, say) is
@@ -253,13 +254,20 @@ class WorkerProxy:
             await self.start()
         if not self._members:
             await self._all_are_known()
-        view, failures = self._members.context.view, placing.Failures()
-        balancer = self._balancer if only is None else placing.Only(only)
-        ask = partial(self._asked, routine, body, begun=begun)
-        if (call := await placing.place(Task(routine), balancer, view, ask, failures=failures)) is not None:
-            self._readmission.took_a_call(call.worker.uid)
-            self._placed_at(call.worker.uid)
-            return call
+        members, balancer = self._members, self._balancer if only is None else placing.Only(only)
+        if only is None and members and self._line.locked():
+            await self._room(members.uids, known=members.uids)
+        while True:
+            known, full, failures = members.uids, set[UUID](), placing.Failures()
+            ask = partial(self._asked, routine, body, begun=begun, full=full if only is None else None)
+            call = await placing.place(Task(routine), balancer, members.context.view, ask, failures=failures)
+            if call is not None:
+                self._readmission.took_a_call(call.worker.uid)
+                self._placed_at(call.worker.uid)
+                return call
+            if not full:
+                break
+            await self._room(full, known=known)
         # Outside of any handler, so that the error has no context that does not belong to it.
         if not self._members:
             self._following.tell()
@@ -268,9 +276,18 @@ class WorkerProxy:
             raise nobody
         raise nobody from failure
 
-    async def _asked(self, routine: str, body: bytes, uid: UUID, *, begun: bool) -> Call | None:
+    async def _room(self, full: set[UUID], *, known: set[UUID]) -> None:
+        """Returns when one of these takes a call again, or has left, or others have come or gone. First come, first served."""
+        async with self._line:
+            while all(map(self._members.is_full, full)) and self._members.uids == known:
+                await self._members.changed()
+
+    async def _asked(self, routine: str, body: bytes, uid: UUID, *, begun: bool, full: set[UUID] | None) -> Call | None:
         connection = self._members.connection(uid)
         if connection is None:
+            return None
+        if full is not None and connection.is_full:
+            full.add(uid)
             return None
         try:
             return await connection.dispatch(routine, body, begun=begun)

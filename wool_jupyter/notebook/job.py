@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.05
 _NAMES = 8  # are listed; of more, the number
-_LOOK = (  # of text that is printed, in JupyterLab and elsewhere
-    "font-family: var(--jp-code-font-family, monospace); font-size: var(--jp-code-font-size, 13px); "
+_LOOK = (  # and the place of text that is printed, in JupyterLab and elsewhere
+    "padding-left: 7px; font-family: var(--jp-code-font-family, monospace); font-size: var(--jp-code-font-size, 13px); "
     "line-height: var(--jp-code-line-height, 1.3)"
 )
 _COLORS = {"running": "#1976d2", "done": "#2e7d32", "failed": "#c62828"}

@@ -242,9 +242,8 @@ class Session:
         response = frames.Failed(number, "cancelled") if step.cancelled() else step.result()
         goes_on = isinstance(response, frames.Yielded) and not response.last
         if isinstance(response, frames.Yielded | frames.Returned) and not goes_on:
-            self._leave(
-                call
-            )  # before the client hears of its end, and sends the next one: this one must not count then
+            # Before the client hears of its end, and sends the next one: this one must not count then.
+            self._leave(call)
         if self._tell(response) and goes_on and not self._closed:
             call.state = _State.WAITING
         else:
