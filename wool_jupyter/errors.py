@@ -173,11 +173,11 @@ class DiscoveryWorkerNotFound(WoolError):
         return f"the worker {self.uid} is not registered: add it before it is updated"
 
 
-def in_words(error: BaseException, *, at_most: int = 100_000) -> str:
+def in_words(error: BaseException, *, at_most: int | None = None) -> str:
     """On one line or more, for a message, cut after so many characters: no surrogates, and no matter what its `__str__` does."""
     try:
         text = str(error)
     except Exception as failure:  # noqa: BLE001 (a user's method)
         text = f"<its text can't be had: {type(failure).__name__}>"
     words = f"{type(error).__name__}: {text}".encode(errors="backslashreplace").decode()
-    return words if len(words) <= at_most else f"{words[:at_most]}…"
+    return words if at_most is None or len(words) <= at_most else f"{words[:at_most]}…"

@@ -16,7 +16,7 @@ from wool_jupyter.errors import CannotShip, KeptOnWorker
 from wool_jupyter.notebook.capture import Capture
 from wool_jupyter.wire import culprits, pickling, shell_names, standins, views
 from wool_jupyter.wire.cells import Names
-from wool_jupyter.wire.rows import DumpFailed, Row
+from wool_jupyter.wire.rows import Failed, Row
 from wool_jupyter.wire.store import Lease, Store
 
 # Made anew by the worker's shell. The history is shipped when the cell names a part of it: Out may be large.
@@ -100,14 +100,16 @@ class Shipment:
         while True:
             try:
                 self._pack()
-            except DumpFailed as failed:  # the memo is spoiled: leave the name out and begin again
-                self._without(failed)
+            except Exception:
+                if self._row.failed is None:
+                    raise
+                self._without(self._row.failed)  # the memo is spoiled: begin again
                 continue
             if self._bases or not (bases := views.overlapping(self._pickler.arrays)):
                 return
             self._bases = bases
 
-    def _without(self, failed: DumpFailed) -> None:
+    def _without(self, failed: Failed) -> None:
         name = failed.name
         is_read = name in self._pickler.names or name in self._capture.soft
         if not is_read and name not in self._capture.hard:

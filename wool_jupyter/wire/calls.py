@@ -29,7 +29,7 @@ from wool_jupyter.wire import (
     standins,
 )
 from wool_jupyter.wire.buffers import Parcel
-from wool_jupyter.wire.rows import DumpFailed, Row
+from wool_jupyter.wire.rows import Failed, Row
 from wool_jupyter.wire.store import Digest, Lease, Store
 
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
@@ -186,8 +186,10 @@ class _Shipment:
         while True:
             try:
                 self._pack()
-            except DumpFailed as failed:
-                self._without(failed)
+            except Exception:
+                if self.row.failed is None or self.row.failed.name == _ITSELF:
+                    raise
+                self._without(self.row.failed)
                 continue
             # Methods run when objects are loaded, and may read what came after them.
             if not (self.described and self.order[-1] != _ITSELF):
@@ -231,12 +233,12 @@ class _Shipment:
         call = tuple(self._invocation)
         try:
             self.row.dump(_ITSELF, call, value=call)
-        except DumpFailed as failed:
+        except Exception as error:
             function, args, kwargs = self._invocation
             name = getattr(function, "__qualname__", "the function")
-            raise CannotShip(_culprit(_named(args, kwargs) | {name: function})) from failed.cause
+            raise CannotShip(_culprit(_named(args, kwargs) | {name: function})) from error
 
-    def _without(self, failed: DumpFailed) -> None:
+    def _without(self, failed: Failed) -> None:
         name = failed.name
         if name in self.row.pickler.names:
             found = culprits.find(self._globals[name], name)

@@ -3,7 +3,6 @@
 import io
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,9 +12,8 @@ import xxhash
 from wool_jupyter.wire import buffers, pickling, views
 
 
-@dataclass
-class DumpFailed(Exception):
-    """The row is spoiled."""
+class Failed(NamedTuple):
+    """What could not be dumped, and why. The row is spoiled."""
 
     name: str
     cause: Exception
@@ -43,17 +41,19 @@ class Row:
         )
         self.dumps: list[Dump] = []
         self.roots: list[Any] = []
+        self.failed: Failed | None = None
         self._modules: list[types.ModuleType] = []
 
     def dump(self, name: str, root: Any, *, value: Any) -> None:
-        """`root` is `value`, or what holds it. `DumpFailed`."""
+        """`root` is `value`, or what holds it. Raises what pickling it raises, and then `failed` says which it is."""
         self.roots.append(root)
         self.pickler.root = value
         at, count = self._file.tell(), len(self.buffers)
         try:
             self.pickler.dump(root)
         except Exception as error:
-            raise DumpFailed(name, error) from error
+            self.failed = Failed(name, error)
+            raise
         self.dumps.append(Dump(name, self._file.tell() - at, len(self.buffers) - count))
         if isinstance(value, types.ModuleType):
             self._modules.append(value)

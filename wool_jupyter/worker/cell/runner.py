@@ -22,6 +22,8 @@ from wool_jupyter.worker.cell.shell import CellEnd, ZMQInteractiveShell, make_sh
 from wool_jupyter.worker.cell.spool import Capture, Spool, own
 from wool_jupyter.worker.cell.widgets import VIEW, Widgets
 
+_WORDS_MAX = 100_000  # characters of an exception that the kernel can't load, which then is only these
+
 
 class CellRunner:
     """Made on the main thread, once per worker; runs one cell at a time. `answer` may be called from any thread."""
@@ -158,7 +160,7 @@ class CellRunner:
             ambient_before=were,
             compiler_flags=self._shell.compile.flags,
             payload=pickle.dumps(end.payload),
-            error="" if end.error is None else in_words(end.error),
+            error="" if end.error is None else in_words(end.error, at_most=_WORDS_MAX),
             goes_on=spool.has_threads() or host.has_children(),
             interrupted=self.gate.pending,
             bundle=bundle,
