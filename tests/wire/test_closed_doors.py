@@ -91,8 +91,9 @@ def metadata_of(directory, number=1):
 
 
 @contextlib.asynccontextmanager
-async def serving(directory, number=1, **routines):
-    service = WorkerService({"once": once, "echo": echo, "loads": loads, **routines}, token=TOKEN)
+async def serving(directory, number=1, options=None, **routines):
+    known = {"once": once, "echo": echo, "loads": loads, **routines}
+    service = WorkerService(known, token=TOKEN, options=options or ChannelOptions())
     metadata = metadata_of(directory, number)
     await service.start(metadata.address, direct=direct_of(metadata.address))
     try:
@@ -466,14 +467,15 @@ def test_a_value_that_is_too_large_ends_its_call_alone(short, last):
     run(main())
 
 
-@pytest.mark.parametrize("padding", [0, frames.FRAME_MAX_BYTES - 20], ids=["failure", "refusal"])
+@pytest.mark.parametrize("padding", [0, 10_000], ids=["failure", "refusal"])
 def test_a_reason_that_is_too_large_ends_its_call_alone(short, padding):
     async def fails(body):
-        raise LookupError("x" * len(TOO_LARGE))
+        raise LookupError("x" * 10_000)
         yield
 
     async def main():
-        async with serving(short, fails=fails) as metadata, opened(metadata, TOKEN) as channel:
+        terse = ChannelOptions(max_send_bytes=10_000)
+        async with serving(short, options=terse, fails=fails) as metadata, opened(metadata, TOKEN) as channel:
             with pytest.raises(MessageTooLarge, match="from the worker"):
                 await channel.call(metadata, "fails" + "x" * padding, b"").step()
             assert await channel.call(metadata, "once", b"on").step() == b"on"
