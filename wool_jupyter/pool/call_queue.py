@@ -16,7 +16,7 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.errors import NoWorkersAvailable, WoolError, WorkerDied
 from wool_jupyter.pool import events
 from wool_jupyter.pool.call_item import Item
-from wool_jupyter.pool.call_run import NothingLeft, Run, Running, interrupted
+from wool_jupyter.pool.call_run import Run, Running, interrupted
 from wool_jupyter.pool.waiting_calls import WaitingCalls
 
 if TYPE_CHECKING:
@@ -92,8 +92,6 @@ class CallQueue:
     async def _run(self, run: "Run") -> None:
         try:
             await run.serve(self._threads)
-        except NothingLeft:
-            pass
         except Exception as error:
             heard = run.fail(error)
             if not (run.opened or self._runs):

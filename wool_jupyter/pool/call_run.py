@@ -37,7 +37,7 @@ class Running(Protocol):
     async def close(self) -> None: ...
 
 
-class NothingLeft(Exception):
+class _NothingLeft(Exception):
     """The turn came when there was nothing to do any more."""
 
 
@@ -76,6 +76,8 @@ class Run:
                 raise
             finally:
                 await call.close()
+        except _NothingLeft:
+            return
         except (WorkerDied, CallFailed) as error:
             if not self._sent:
                 return
@@ -123,7 +125,7 @@ class Run:
         self._queue.opened(self)
         first = self._queue.next(lambda _: True)
         if first is None:
-            raise NothingLeft
+            raise _NothingLeft
         self._origin, self._ambient, self._native_threads = first.origin, first.ambient, first.native_threads
         self._about.label = first.label
         batch = self._batch(first)
