@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.support.kernel import Kernel
+from tests.support.pools import hold_still
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.root import kernel_namespace
 
@@ -45,7 +46,7 @@ def test_cells_in_a_row_run_in_one_process_that_is_not_the_kernel(kernel):
 
 def test_a_cell_whose_worker_died_before_it_began_runs_on_another_as_if_nothing_was(fresh_kernel):
     pid = int(fresh_kernel.wool("x = 1\nimport os; os.getpid()").value)
-    os.kill(pid, signal.SIGSTOP)
+    hold_still(pid)
     cell = fresh_kernel.begin("%%wool\nprint('on', os.getpid())\nx += 1\nimport time; time.sleep(60)")
     namespace = POOLS / kernel_namespace(fresh_kernel.manager.connection_file)
     wait_until(lambda: list(namespace.glob("*/calls/*")))

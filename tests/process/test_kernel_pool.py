@@ -17,7 +17,7 @@ import pytest
 from tests.support import loops
 from tests.support.channels import in_the_pool
 from tests.support.loops import settle, until
-from tests.support.pools import lives, names_in, pool_processes, pool_workers
+from tests.support.pools import hold_still, lives, names_in, pool_processes, pool_workers
 from tests.support.requests import cell_request
 from wool_jupyter import host
 from wool_jupyter.discovery.local import LocalDiscovery
@@ -452,7 +452,7 @@ async def sent_to_one_that_is_stopped(bench):
     """A body that was sent to a worker, which holds still: its name, its call, and the worker."""
     await bench.works()
     pid = await bench.works()
-    os.kill(pid, signal.SIGSTOP)
+    hold_still(pid)
     name, asking = bench.begin()
     call = await asking
     assert call.worker.pid == pid

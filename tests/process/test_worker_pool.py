@@ -37,7 +37,7 @@ from tests.support.pool_routines import (
     waits,
     worker_pid,
 )
-from tests.support.pools import lives, pool_processes
+from tests.support.pools import hold_still, lives, pool_processes
 from wool_jupyter import host
 from wool_jupyter.discovery import locks, registry
 from wool_jupyter.discovery.local import LocalDiscovery
@@ -1154,7 +1154,7 @@ def test_workers_that_ignore_their_end_are_named_and_killed_in_time(ignoring, tm
             staying = asyncio.create_task(stays(str(tmp_path)))
             await until((tmp_path / "inside").exists)
             if ignoring == "all":
-                os.kill(pid, signal.SIGSTOP)
+                hold_still(pid)
             began = loop.time()
         assert loop.time() - began < 5 + 1.5
         assert [str(warning.message) for warning in recwarn] == [

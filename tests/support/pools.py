@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.support.waiting import wait_until
 from wool_jupyter import host
 from wool_jupyter.discovery import root
 
@@ -42,6 +43,16 @@ def lives(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def hold_still(pid: int) -> None:
+    """Returns when none of its threads runs: after the signal is sent they may go on for a moment, in which a call may begin."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: all(_is_stopped(task) for task in Path(f"/proc/{pid}/task").iterdir()))
+
+
+def _is_stopped(task: Path) -> bool:
+    return (task / "stat").read_text().rpartition(") ")[2][0] == "T"
 
 
 def names_in(directory: str) -> list[str]:
