@@ -136,19 +136,22 @@ async def own_and_fork(root: Path) -> None:
         say("entered")
         while line := await heard():
             in_c, what = line.startswith("in-c"), line.split()[-1]
+            hears, tells = os.pipe()
             pid = ctypes.PyDLL(None).fork() if in_c else os.fork()
             if not pid:
-                _be_a_fork(entered, what)
+                _be_a_fork(entered, what, tells)
             if what == "linger":
+                os.read(hears, 1)  # it has done by now what a fork does first
                 say(str(pid))
             else:
                 say(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))  # noqa: ASYNC222
 
 
-def _be_a_fork(entered: LocalDiscovery, what: str) -> NoReturn:
+def _be_a_fork(entered: LocalDiscovery, what: str, tells: int) -> NoReturn:
     try:
         if what == "linger":
             os.close(1)
+            os.write(tells, b"!")
             signal.pause()
         if what == "leave":
             entered._leave()
