@@ -260,8 +260,8 @@ class Background:
 
     def _wait_visibly(self, execution: Execution, names: list[str]) -> None:
         who = f"job {execution.number} (In[{execution.cell_number}])"
-        notice(f"waits for {who}, which is to bind {listed(names)}; ■ ends the wait, not the job")
-        try:
+        try:  # around the line, too: ■ may be pressed as soon as it can be read
+            notice(f"waits for {who}, which is to bind {listed(names)}; ■ ends the wait, not the job")
             self.wait_for(execution)
         except KeyboardInterrupt:
             notice(f"{who} goes on; this cell has not run")
