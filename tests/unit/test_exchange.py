@@ -140,7 +140,9 @@ def test_an_array_that_cant_be_filled_in_place_is_replaced(original, new):
     assert patch.inside == {id(original): "x"}
 
 
-@pytest.mark.parametrize("made", ["np.broadcast_to(np.arange(10.0), (3, 10))", "np.array([None, 'a'])", "np.arange(9)[::2]"])
+@pytest.mark.parametrize(
+    "made", ["np.broadcast_to(np.arange(10.0), (3, 10))", "np.array([None, 'a'])", "np.arange(9)[::2]"]
+)
 def test_what_must_not_be_written_into_here_must_not_there(kernel, cell, made):
     kernel.run(f"import numpy as np\nx = {made}; x.flags.writeable = False; original, before = x, x.copy()")
     cell("""
