@@ -209,6 +209,23 @@ def test_many_arrays_beside_many_that_are_held_look_at_each_file_a_few_times(kep
     assert len(parcel.refs) == 3
 
 
+def test_a_file_that_became_idle_within_a_message_is_as_large_as_it_is(kept, tmp_path):
+    """It has more room than its last content took."""
+    size = 12 << 20
+    sent(kept, 1, size)
+    smaller, gone = array(2, size - SIZE), array(3, SIZE)
+    given = lease(kept, smaller)
+    given.release()
+    smaller[:] = 4
+    given = lease(
+        kept, smaller, array(5, size), gone
+    )  # the first one makes its old file idle, and the second fits there
+    assert sorted(each.stat().st_size for each in files(tmp_path)) == [SIZE, size - SIZE, size]
+    for ref, fill in zip(given.refs, (4, 5, 3), strict=True):
+        assert set(bytes(segments.mapped(ref.file, ref.offset, ref.length))) == {fill}
+    given.release()
+
+
 def test_above_the_budget_what_was_used_least_recently_gives_way(kept, tmp_path):
     kept.budget_bytes = 3 * SIZE
     held = [array(fill) for fill in range(4)]
