@@ -33,7 +33,16 @@ def test_a_cell_on_a_worker_may_await_calls_and_gets_their_text(calls):
     assert "NoneType" in calls.value("failed")
 
 
-@pytest.mark.parametrize("use", ["pool.submit(abs, 1).result()", "list(pool.map(abs, [1]))", "pool.executor()"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        "pool.submit(abs, 1).result()",
+        "list(__import__('concurrent.futures').futures.as_completed([pool.submit(abs, 1)]))",
+        "__import__('concurrent.futures').futures.wait([pool.submit(abs, 1)])",
+        "list(pool.map(abs, [1]))",
+        "pool.executor()",
+    ],
+)
 def test_blocking_for_the_own_pool_is_refused_at_once_in_words(calls, use):
     calls.ok(
         f"import wool_jupyter\ndef blocks():\n    return {use}\ndef finds():\n    pool = wool_jupyter.pool()\n    return {use}"
@@ -89,6 +98,24 @@ def alone(fresh_kernel):
     fresh_kernel.ok(f"%wool start -n 1\n{POOL}")
     fresh_kernel.ok("import asyncio")
     return fresh_kernel
+
+
+def test_random_numbers_of_a_body_are_the_same_wherever_its_calls_run(alone):
+    alone.ok("""
+        import random, numpy as np
+        def draws(): return random.random(), float(np.random.rand())
+        def seeds(): random.seed(7); np.random.seed(7)
+    """)
+    alone.wool("""
+        random.seed(0); np.random.seed(0)
+        expected = [draws() for _ in range(3)]
+        random.seed(0); np.random.seed(0)
+        first, inside = draws(), [await pool.submit(draws) for _ in range(3)]
+        second, _ = draws(), await pool.submit(seeds)
+        found = [first, second, draws()]
+    """)
+    assert alone.value("found == expected")
+    assert alone.value("len({number for pair in inside + expected for number in pair})") == 12
 
 
 def test_a_call_inside_the_body_has_copies_and_a_namespace_of_its_own(alone):

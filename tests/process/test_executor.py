@@ -14,6 +14,7 @@ import weakref
 from concurrent.futures import CancelledError, as_completed, wait
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support import call_bodies
@@ -292,6 +293,32 @@ def test_an_endless_iterable_is_taken_as_it_is_needed(executor):
     results.close()
     assert next(taken) < 12_000
     assert list(results) == []
+
+
+def test_one_array_that_a_generator_gives_again_and_again_is_taken_as_it_is_each_time(executor):
+    def rows():
+        array = np.zeros(400_000)
+        for n in range(30):
+            array[:] = n
+            yield array
+
+    assert list(executor.map_lazily(np.max, (rows(),), timeout_s=None, retries=0)) == list(range(30))
+    assert list(executor.map(np.max, rows())) == list(range(30))
+
+
+def test_an_interrupt_of_the_iterable_leaves_nothing_of_what_it_gave(executor, pool):
+    def rows():
+        yield np.zeros(30_000)
+        yield np.zeros(30_000)
+        raise KeyboardInterrupt
+
+    def files():
+        return {file for place in pool.submitter.places for file in Path(place).rglob("*") if file.is_file()}
+
+    before = files()
+    with pytest.raises(KeyboardInterrupt):
+        executor.map(np.max, rows())
+    assert files() == before
 
 
 def test_sized_arguments_give_the_number_of_results(executor):

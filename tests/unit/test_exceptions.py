@@ -7,6 +7,7 @@ import traceback
 from dataclasses import dataclass
 
 import cloudpickle
+import numpy as np
 import pytest
 
 from wool_jupyter.wire import exceptions
@@ -159,6 +160,16 @@ def test_slots_travel():
     error = SlottedError("s")
     error.where = "here"
     assert travelled(error).where == "here"
+
+
+def test_a_slot_that_holds_none_holds_none():
+    """`AxisError` of numpy reads all three of its own to say what it is."""
+    error = SlottedError("s")
+    error.where = None
+    assert travelled(error).where is None
+    assert not hasattr(travelled(SlottedError("s")), "where")
+    axis = np.exceptions.AxisError(1, 1)
+    assert str(travelled(axis)) == str(axis) == "axis 1 is out of bounds for array of dimension 1"
 
 
 def test_a_class_of_the_notebook_is_matched_by_except():

@@ -140,6 +140,21 @@ def test_an_array_that_cant_be_filled_in_place_is_replaced(original, new):
     assert patch.inside == {id(original): "x"}
 
 
+@pytest.mark.parametrize(
+    "made", ["np.broadcast_to(np.arange(10.0), (3, 10))", "np.array([None, 'a'])", "np.arange(9)[::2]"]
+)
+def test_what_must_not_be_written_into_here_must_not_there(kernel, cell, made):
+    kernel.run(f"import numpy as np\nx = {made}; x.flags.writeable = False; original, before = x, x.copy()")
+    cell("""
+        try:
+            x[0] = 5
+        except ValueError as error:
+            said = str(error)
+    """)
+    assert kernel("said") == "assignment destination is read-only"
+    assert kernel("x is original and (x == before).all()")
+
+
 def test_an_array_that_fits_is_filled_in_place():
     original, holder = np.zeros(2), []
     patch = Patch([("x", {("array", None): ([1], [np.ones(2)])})], {1: original, 2: holder})

@@ -48,7 +48,7 @@ def data(tmp_path):
 
 def written(fill, data, idle, *, size=SIZE, is_free=segments.nobody_maps):
     """As a writer does it whose data nobody is told of any more: the file is idle at once."""
-    file = segments.write_again(view(fill, size), data, idle=idle, is_free=is_free)
+    file = segments.write_again(view(fill, size), data, idle=segments.Idles(idle), is_free=is_free)
     if file is None:
         file = segments.new_name(data)
         assert segments.create(file, size, [(view(fill, size), 0)])
@@ -89,7 +89,7 @@ def test_an_idle_file_is_written_again_and_has_another_name(data, idle):
 @pytest.mark.parametrize(("size", "fits"), [(SIZE, True), (SIZE // 2, True), (SIZE // 2 - 1, False), (SIZE + 1, False)])
 def test_a_file_is_written_again_with_what_fits_and_wastes_no_more_than_half(data, idle, size, fits):
     sent(1, data, idle)
-    assert (segments.write_again(view(2, size), data, idle=idle) is not None) is fits
+    assert (segments.write_again(view(2, size), data, idle=segments.Idles(idle)) is not None) is fits
 
 
 def test_without_the_folder_no_file_is_written_again(data, idle):
@@ -98,7 +98,7 @@ def test_without_the_folder_no_file_is_written_again(data, idle):
     assert name == ""
     assert list(Path(data).iterdir()) == []
     assert set(mapping) == {1}
-    assert segments.write_again(view(2), data, idle=idle) is None
+    assert segments.write_again(view(2), data, idle=segments.Idles(idle)) is None
 
 
 @pytest.mark.parametrize("size", [SIZE, 8 << 20])  # by `pwrite`, and into a mapping that is kept
@@ -212,10 +212,10 @@ def test_a_full_place_gives_back_what_is_idle(tmp_path):
         Path(idle).mkdir()
         for fill in (1, 2):
             sent(fill, data, idle)
-        file = segments.write(view(3, 5 << 19), data, idle=idle)
+        file = segments.write(view(3, 5 << 19), data, idle=segments.Idles(idle))
         assert set(Path(file).read_bytes()) == {3}
         assert segments.idle_files(idle) == []
-        assert segments.write(view(4, 4 << 20), data, idle=idle) is None
+        assert segments.write(view(4, 4 << 20), data, idle=segments.Idles(idle)) is None
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Large data that cells and calls read: each content is one file, as long as somebody needs it."""
 
 import gc
+import sys
 
 import numpy as np
 import pytest
@@ -171,6 +172,58 @@ def test_a_file_that_somebody_swept_away_is_written_anew(kept, tmp_path):
     (tmp_path / "data" / ref.file.rpartition("/")[2]).unlink()
     (ref,) = lease(kept, held).refs
     assert set(segments.mapped(ref.file, 0, SIZE)) == {1}
+
+
+_opened: list[str] | None = None
+
+
+def _notes_opened(event, arguments):
+    if _opened is not None and event == "open":
+        _opened.append(str(arguments[0]))
+
+
+sys.addaudithook(_notes_opened)
+
+
+def test_many_arrays_beside_many_that_are_held_look_at_each_file_a_few_times(kept, tmp_path):
+    """Results that the notebook holds are idle files that nobody may write."""
+    global _opened
+    count = 20
+    held = [sent(kept, n) for n in range(count)]
+    gc.collect()
+    kept.use()
+    assert len(files(tmp_path, "idle")) == count
+    _opened = []
+    try:
+        given = lease(kept, *(array(100 + n) for n in range(count)))
+        seen = [file for file in _opened if file.startswith(str(tmp_path))]
+    finally:
+        _opened = None
+    assert len(given.refs) == count
+    assert len(seen) < 5 * count
+    assert [each[0] for each in held] == list(range(count))
+    given.release()
+    parcel = buffers.pack_to_give(
+        b"", [memoryview(array(n)) for n in range(3)], places=[str(tmp_path / "data")], name="x"
+    )
+    assert len(parcel.refs) == 3
+
+
+def test_a_file_that_became_idle_within_a_message_is_as_large_as_it_is(kept, tmp_path):
+    """It has more room than its last content took."""
+    size = 12 << 20
+    sent(kept, 1, size)
+    smaller, gone = array(2, size - SIZE), array(3, SIZE)
+    given = lease(kept, smaller)
+    given.release()
+    smaller[:] = 4
+    given = lease(
+        kept, smaller, array(5, size), gone
+    )  # the first one makes its old file idle, and the second fits there
+    assert sorted(each.stat().st_size for each in files(tmp_path)) == [SIZE, size - SIZE, size]
+    for ref, fill in zip(given.refs, (4, 5, 3), strict=True):
+        assert set(bytes(segments.mapped(ref.file, ref.offset, ref.length))) == {fill}
+    given.release()
 
 
 def test_above_the_budget_what_was_used_least_recently_gives_way(kept, tmp_path):

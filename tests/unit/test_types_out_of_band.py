@@ -132,14 +132,35 @@ def test_what_stays_is_known(name):
 
 
 @pytest.mark.parametrize("name", [name for name, value in LEAVE.items() if isinstance(value, np.ndarray)])
-def test_flags_and_order_are_those_that_pickle_gives(name):
+def test_order_is_what_pickle_gives_and_a_read_only_array_stays_so(name):
     value = LEAVE[name]
     found, plain = loaded(*dumped(value)), pickle.loads(pickle.dumps(value, 5))
     for flag in ("c_contiguous", "f_contiguous", "aligned"):
         assert getattr(found.flags, flag) == getattr(plain.flags, flag)
     with_gaps = not (value.flags.c_contiguous or value.flags.f_contiguous)
-    assert found.flags.writeable == (value.flags.writeable or with_gaps)  # of one with gaps pickle makes a copy, too
+    assert found.flags.writeable == value.flags.writeable
     assert found.flags.owndata == with_gaps
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(numbers[:10], id="numbers"),
+        pytest.param(numbers[:10:2], id="with gaps"),
+        pytest.param(np.broadcast_to(numbers[:10], (3, 10)), id="broadcast"),
+        pytest.param(dates[:10:2], id="dates with gaps"),
+        pytest.param(np.array([1, "a", None]), id="objects"),
+        pytest.param(np.array([[1, "a"], [2, "b"]], dtype=object)[:, 0], id="objects with gaps"),
+    ],
+)
+@pytest.mark.parametrize("writeable", [True, False])
+def test_a_small_one_is_writable_if_it_was(value, writeable):
+    value = value if not writeable else value.copy()
+    if not writeable:
+        value = read_only(value.view())
+    found = loaded(*dumped(value))
+    assert found.flags.writeable == writeable
+    same(value, found)
 
 
 def test_a_part_of_an_array_sends_no_more_than_itself():

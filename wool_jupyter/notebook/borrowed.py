@@ -126,7 +126,8 @@ class BorrowedCall(Generic[T]):
         self._was_awaited = True
         _refuse()
 
-    result = exception = add_done_callback = cancel = done = _refuse
+    result = exception = add_done_callback = cancel = done = running = cancelled = _refuse
+    _condition = property(_refuse)  # what `as_completed` and `wait` of `concurrent.futures` ask for first
 
 
 class BorrowedResults(Generic[T]):

@@ -72,11 +72,15 @@ class Item:
     number: int = 0
     section: int = 0
 
-    def end(self) -> None:
+    def drop(self) -> None:
+        """It is not put into the line, or is over."""
         if self.file:
             Path(self.file).unlink(missing_ok=True)
         if self.lease is not None:
             self.lease.release()
+
+    def end(self) -> None:
+        self.drop()
         self.settled(self)
 
     def arrive(self, outcome: bytes) -> None:

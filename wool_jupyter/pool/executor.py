@@ -7,7 +7,7 @@ thread ─ submit ─▶ Line ─▶ CallQueue (on the loop)
 import concurrent.futures
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -184,9 +184,15 @@ class Executor(concurrent.futures.Executor):
         origin, cost = self._origin(), Cost()
         function = calls.PackedFunction(fn, self._data(origin))
 
-        def submit(rows: list[tuple[Any, ...]]) -> "list[Future[Any]]":
-            line = self._line()
-            items = [self._row(line, origin, fn, function, row, cost=cost, retries=retries) for row in rows]
+        def submit(rows: Iterator[tuple[Any, ...]]) -> "list[Future[Any]]":
+            line, items = self._line(), list[Item]()
+            try:
+                for row in rows:
+                    items.append(self._row(line, origin, fn, function, row, cost=cost, retries=retries))
+            except BaseException:
+                for item in items:
+                    item.drop()
+                raise
             self._put(line, items)
             return [item.future for item in items]
 

@@ -9,7 +9,7 @@ from wool_jupyter.pool.futures import Future
 
 T = TypeVar("T")
 
-Submit = Callable[[list[tuple[Any, ...]]], list[Future[T]]]
+Submit = Callable[[Iterator[tuple[Any, ...]]], list[Future[T]]]
 
 
 class Results(Iterator[T], Generic[T]):
@@ -18,7 +18,8 @@ class Results(Iterator[T], Generic[T]):
     def __init__(
         self, submit: Submit[T], rows: Iterator[tuple[Any, ...]], *, ahead: Callable[[], int], timeout_s: float | None
     ) -> None:
-        """`ahead`: how many calls may be under way, or done and not fetched. The time runs from here, for all results."""
+        """`submit` packs each row before it takes the next one: a generator may give one array again and again, with other content.
+        `ahead`: how many calls may be under way, or done and not fetched. The time runs from here, for all results."""
         self._submit = submit
         self._rows: Iterator[tuple[Any, ...]] | None = rows
         self._ahead = ahead
@@ -52,20 +53,22 @@ class Results(Iterator[T], Generic[T]):
         ahead = self._ahead()
         if self._rows is None or 2 * len(self._futures) > ahead:
             return
-        batch = []
+        self._futures += self._submit(self._taken(self._rows, max(1, ahead - len(self._futures))))
+
+    def _taken(self, rows: Iterator[tuple[Any, ...]], most: int) -> Iterator[tuple[Any, ...]]:
+        __tracebackhide__ = True
         try:
-            for row in self._rows:
-                batch.append(row)
-                if len(self._futures) + len(batch) >= ahead:
-                    break
-            else:
-                self._rows = None
-        except BaseException as error:
-            self._rows, self._failure = None, error
-            if not isinstance(error, Exception):
-                self.close()
-                raise
-        self._futures += self._submit(batch)
+            for row in rows:
+                yield row
+                most -= 1
+                if not most:
+                    return
+        except Exception as error:  # noqa: BLE001 (of the arguments)
+            self._failure = error
+        except BaseException:
+            self.close()
+            raise
+        self._rows = None
 
     def close(self) -> None:
         """Idempotent. Calls that have begun go on."""

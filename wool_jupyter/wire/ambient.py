@@ -12,7 +12,7 @@ import random
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import filterfalse
 from typing import Any
@@ -55,6 +55,20 @@ def draw_other_numbers() -> None:
     random.seed()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
+
+
+@contextlib.contextmanager
+def other_numbers() -> Iterator[None]:
+    """Inside, random numbers are other ones; then those go on that were drawn before."""
+    before = random.getstate()
+    of_numpy = _read_numpy_random() if "numpy.random" in sys.modules else None
+    draw_other_numbers()
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        if of_numpy is not None:
+            _write_numpy_random(None, of_numpy)
 
 
 Cursory = tuple[Any, ...]

@@ -1,5 +1,5 @@
 """Arrays that numpy's own pickling copies into the stream (numpy 2.4): dates and durations, for which a buffer
-has no format, and those with gaps."""
+has no format, and those with gaps; and what it gives back writable that was not."""
 
 import pickle
 from typing import Any
@@ -10,11 +10,13 @@ LARGE_BYTES = 128 << 10  # below, nothing leaves the stream
 
 
 def reduced(array: Any) -> Reduced | None:
-    """None for what numpy does well, and for objects."""
-    if array.nbytes < LARGE_BYTES or array.dtype.hasobject:
-        return None
+    """None for what numpy does well."""
     flags = array.flags
-    if not (flags.c_contiguous or flags.f_contiguous):
+    is_dense = flags.c_contiguous or flags.f_contiguous
+    if array.nbytes < LARGE_BYTES or array.dtype.hasobject:
+        is_kept = flags.writeable or (is_dense and not array.dtype.hasobject)
+        return None if is_kept else (read_only, array.__reduce__())
+    if not is_dense:
         return _with_gaps(array)
     if array.dtype.kind not in "mM":
         return None
@@ -26,7 +28,8 @@ def _with_gaps(array: Any) -> Reduced:
     dense = array.copy(order="C")
     if dense.dtype.kind in "mM":
         dense = dense.view("i8")
-    return made, (pickle.PickleBuffer(dense.reshape(-1).view("u1")), array.dtype, array.shape)
+    buffer = pickle.PickleBuffer(dense.reshape(-1).view("u1"))
+    return made, (buffer, array.dtype, array.shape, bool(array.flags.writeable))
 
 
 def made_on(buffer: Any, dtype: Any, shape: Any, order: Any) -> Any:
@@ -35,6 +38,15 @@ def made_on(buffer: Any, dtype: Any, shape: Any, order: Any) -> Any:
     return np.frombuffer(buffer, dtype).reshape(shape, order=order)
 
 
-def made(buffer: Any, dtype: Any, shape: Any) -> Any:
+def made(buffer: Any, dtype: Any, shape: Any, writeable: bool) -> Any:
     """With memory of its own: nobody takes it for a place in the sender's."""
-    return made_on(buffer, dtype, shape, "C").copy()
+    array = made_on(buffer, dtype, shape, "C").copy()
+    array.flags.writeable = writeable
+    return array
+
+
+def read_only(maker: Any, arguments: Any, state: Any) -> Any:
+    array = maker(*arguments)
+    array.__setstate__(state)
+    array.flags.writeable = False
+    return array

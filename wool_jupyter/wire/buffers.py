@@ -5,7 +5,7 @@ to it, too, and it is written again when nobody needs it any more.
 """
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -86,8 +86,9 @@ def pack_to_give(
 ) -> Parcel:
     """As `pack`, for a receiver that takes over what is large (`take`)."""
     refs = []
+    idles = {place: segments.Idles(layout.idle_beside(place)) for place in places}
     for number, view in enumerate(buffers):
-        if view.nbytes >= segments.SEGMENT_BYTES and (file := _written(view, places)):
+        if view.nbytes >= segments.SEGMENT_BYTES and (file := _written(view, places, idles)):
             refs.append(Ref(number, file, 0, view.nbytes))
     return pack(stream, without(buffers, refs), places=places, name=name, refs=tuple(refs))
 
@@ -97,9 +98,9 @@ def without(buffers: Sequence[memoryview], refs: Sequence[Ref]) -> list[memoryvi
     return [view for number, view in enumerate(buffers) if number not in numbers]
 
 
-def _written(view: memoryview, places: Sequence[str]) -> str | None:
+def _written(view: memoryview, places: Sequence[str], idles: Mapping[str, segments.Idles]) -> str | None:
     for place in segments.in_order(places, view.nbytes):
-        if file := segments.write(view, place, idle=layout.idle_beside(place)):
+        if file := segments.write(view, place, idle=idles[place]):
             return file
     return None
 

@@ -136,8 +136,13 @@ def _fields_of(error: BaseException) -> Iterator[tuple[str, Any]]:
     for name, descriptor in _field_descriptors(type(error)):
         with contextlib.suppress(AttributeError, TypeError):  # not set
             value = descriptor.__get__(error)
-            if value is not None:
+            if value is not None or _is_slot(descriptor):
                 yield name, value
+
+
+def _is_slot(descriptor: Any) -> bool:
+    """Of a Python class, where None is a value like others: a C field that reads None may be one that has none."""
+    return isinstance(descriptor, MemberDescriptorType) and bool(descriptor.__objclass__.__flags__ & _HEAP_TYPE)
 
 
 def _attributes_of(error: BaseException) -> Iterator[tuple[str, Any]]:

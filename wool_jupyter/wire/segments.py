@@ -15,6 +15,7 @@ import os
 import resource
 import sys
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -169,14 +170,14 @@ def _write(fd: int, part: memoryview, offset: int) -> None:
         done += os.pwrite(fd, part[done : done + _WRITE_BYTES], offset + done)
 
 
-def write(view: memoryview, directory: str, *, idle: str) -> str | None:
+def write(view: memoryview, directory: str, *, idle: "Idles") -> str | None:
     """A file in `directory` with this content, one that was idle if possible; None when there is no room."""
     if file := write_again(view, directory, idle=idle):
         return file
     file = new_name(directory)
     if create(file, view.nbytes, [(view, 0)]):
         return file
-    for entry in idle_files(idle):
+    for entry in idle_files(idle.folder):
         if remove(entry.file) and create(file, view.nbytes, [(view, 0)]):
             return file
     return None
@@ -193,11 +194,9 @@ def in_order(places: Sequence[str], size: int) -> Sequence[str]:
     return sorted(places, key=lambda place: host.is_in_memory(Path(place)))
 
 
-def write_again(view: memoryview, directory: str, *, idle: str, is_free: IsFree = nobody_maps) -> str | None:
+def write_again(view: memoryview, directory: str, *, idle: "Idles", is_free: IsFree = nobody_maps) -> str | None:
     """A file in `directory` that was idle, with this content; None if no idle one fits."""
-    for entry in idle_files(idle):
-        if not view.nbytes <= entry.size <= _WASTE * view.nbytes:
-            continue
+    for entry in idle.fitting(view.nbytes):
         file = new_name(directory)
         with _owned(entry.file, is_free) as fd:
             if fd is None:
@@ -281,6 +280,28 @@ def idle_files(idle: str) -> list[Idle]:
                 status = entry.stat(follow_symlinks=False)
                 found.append(Idle(entry.path, status.st_size, status.st_ctime))
     return sorted(found, key=lambda each: each.since)
+
+
+class Idles:
+    """Those of a folder, for many buffers: it is listed when the first one comes, and a file that somebody maps is tried once. Of a
+    thousand arrays that are held, each of a thousand others would try all."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._left: list[Idle] | None = None
+
+    def add(self, file: str) -> None:
+        """It has become idle since."""
+        if self._left is not None:
+            with suppress(FileNotFoundError):
+                self._left.append(Idle(file, os.stat(file).st_size, time.time()))  # noqa: PTH116
+
+    def fitting(self, nbytes: int) -> Iterator[Idle]:
+        if self._left is None:
+            self._left = idle_files(self.folder)
+        for entry in [each for each in self._left if nbytes <= each.size <= _WASTE * nbytes]:
+            self._left.remove(entry)
+            yield entry
 
 
 def let_go(file: str, *, idle: str) -> str:

@@ -56,6 +56,12 @@ class Store:
         self._gone: deque[_Source] = deque()  # filled by finalizers, which may run anywhere
         self._released: deque[_Segment] = deque()  # filled where nobody may wait for a write
         self._closed = False
+        self._look_anew()
+
+    def _look_anew(self) -> None:
+        """At what there is of files, once for the arrays of a message: a look at thousands takes as long as to write one."""
+        self._idles = {idle: segments.Idles(idle) for _, idle in self._places}
+        self._kept_then: int | None = None
 
     def pack(
         self,
@@ -78,9 +84,11 @@ class Store:
     def lease(self, views: Sequence[memoryview], *, digest: Digest = contents.digest) -> "Lease":
         """Of those that are large. One that finds no room is left out."""
         lease = Lease(self._released)
-        for number, view in enumerate(views):
-            if view.nbytes < segments.SEGMENT_BYTES:
-                continue
+        large = [(number, view) for number, view in enumerate(views) if view.nbytes >= segments.SEGMENT_BYTES]
+        if large:
+            with self._lock:
+                self._look_anew()
+        for number, view in large:
             if not self._passed_on(number, view, lease):
                 self._referred(number, view, digest, lease)
         return lease
@@ -154,7 +162,9 @@ class Store:
     def _retire(self, segment: "_Segment") -> None:
         if not segment.leases and self._known.get(segment.content) is segment:
             self._forget(segment)
-            segments.let_go(segment.file, idle=self._idle_of(segment.file))
+            idle = self._idle_of(segment.file)
+            if name := segments.let_go(segment.file, idle=idle):
+                self._idles[idle].add(name)
 
     def _forget(self, segment: "_Segment") -> None:
         del self._known[segment.content]
@@ -168,19 +178,28 @@ class Store:
     # Room.
 
     def _written(self, view: memoryview) -> str | None:
-        most = self._most()
-        if view.nbytes > most:
+        if self._kept_then is None:
+            self._kept_then = self._kept()
+        if view.nbytes > self._most(self._kept_then):
             return None
         file = self._rewritten(view)
-        while file is None and self._kept() + view.nbytes > most:
+        while file is None and self._is_too_much(view.nbytes):
             if not self._evict():
                 return None
             file = self._rewritten(view)
-        return file or self._fresh(view)
+        if file is None and (file := self._fresh(view)):
+            self._kept_then += view.nbytes
+        return file
+
+    def _is_too_much(self, more: int) -> bool:
+        if self._kept_then is not None and self._kept_then + more <= self._most(self._kept_then):
+            return False
+        self._kept_then = kept = self._kept()
+        return kept + more > self._most(kept)
 
     def _rewritten(self, view: memoryview) -> str | None:
         for data, idle in self._places:
-            if file := segments.write_again(view, data, idle=idle, is_free=self._is_free):
+            if file := segments.write_again(view, data, idle=self._idles[idle], is_free=self._is_free):
                 return file
         return None
 
@@ -204,11 +223,11 @@ class Store:
                 return True
         return False
 
-    def _most(self) -> int:
+    def _most(self, kept: int) -> int:
         if self.budget_bytes is not None:
             return self.budget_bytes
         available = host.available_memory_bytes()
-        return 1 << 30 if available is None else (available + self._kept()) // 4
+        return 1 << 30 if available is None else (available + kept) // 4
 
     def _kept(self) -> int:
         return sum(size for _, size in self._files())
@@ -234,7 +253,7 @@ class Store:
                 for entry in segments.idle_files(idle):
                     if time.time() - entry.since > DATA_IDLE_S:
                         segments.remove(entry.file, is_free=self._is_free)
-            while self._kept() > self._most() and self._evict():
+            while (kept := self._kept()) > self._most(kept) and self._evict():
                 pass
 
     @property
@@ -248,7 +267,8 @@ class Store:
             on_the_way = {segment.file for segment in self._known.values() if segment.leases}
             files = list(self._files())
             needed = sum(size for file, size in files if file in on_the_way or segments.is_mapped(file))
-            return Use(sum(size for _, size in files), needed, self._most())
+            kept = sum(size for _, size in files)
+            return Use(kept, needed, self._most(kept))
 
     def close(self) -> None:
         """Nothing is written any more. Idempotent."""

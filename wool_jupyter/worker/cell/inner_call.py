@@ -30,7 +30,7 @@ class InnerCalls:
         """An outcome (`calls.Outcome`). `state` is that of this process, in which the call was packed."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        with set_aside(loop, task), self._gate.waits_in_none():
+        with set_aside(loop, task), self._gate.waits_in_none(), ambient.other_numbers():
             try:
                 return contextvars.Context().run(self._outcome, calls.decode_request(body), state)
             finally:
