@@ -81,7 +81,11 @@ class _Executor(Executor):
 class Bench:
     def __init__(self, pool, bridge, submitter):
         self.pool, self.bridge, self.submitter = pool, bridge, submitter
-        self.line = Line(pool.calls, bridge.post, main_threads=lambda: pool.main_threads)
+        self.forget_costs()
+
+    def forget_costs(self):
+        """What calls took so far: where they were short, more are sent ahead of one that runs, and can't be cancelled."""
+        self.line = Line(self.pool.calls, self.bridge.post, main_threads=lambda: self.pool.main_threads)
 
     def executor(self, **options):
         return _Executor(lambda: self.line, lambda: self.submitter, Terms(**options))
