@@ -133,6 +133,18 @@ def test_a_second_hello_ends_the_connection():
     run(main())
 
 
+def test_a_message_before_the_client_was_let_in_ends_the_connection(monkeypatch):
+    async def main():
+        async with serving() as (metadata, _), stranger(metadata) as (reader, writer):
+            with monkeypatch.context() as patched:
+                patched.setattr(frames, "decode_requests", lambda _: pytest.fail("it was decoded"))
+                writer.write(sent(direct.encode(HELLO), notice=True) + sent(b"\x90"))
+                assert (await last_notice(reader)).kind == "unreadable"
+            assert await answers(metadata) == b"?"
+
+    run(main())
+
+
 def test_a_message_that_the_worker_does_not_take_is_named_to_its_call():
     async def main():
         async with serving(options=ChannelOptions(max_receive_bytes=1000)) as (metadata, _):  # not what the record says

@@ -59,7 +59,6 @@ class _Client:
         self._message_max_bytes = message_max_bytes
         self._let_in: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._session: Session | None = None
-        self._held: list[bytes] = []
         self.gone = asyncio.Event()
         self.line = direct.Line(self, message_max_bytes=direct.HELLO_MAX_BYTES)
 
@@ -68,8 +67,6 @@ class _Client:
             return
         async with sessions() as (self._session, out):
             self.line.notice(direct.Notice("let in"))
-            for message in self._held:
-                self.received(message)
             tasks = OwnedTasks("client")
             writer = tasks.start(self._write(out), "writer")
             await self.gone.wait()
@@ -99,7 +96,7 @@ class _Client:
             self._refuse(direct.Notice("token"))
             return
         if self._session is None:
-            self._held.append(message)
+            self._refuse(direct.Notice("unreadable", "the client sent a message before it was let in"))
             return
         try:
             requests = frames.decode_requests(message)
