@@ -11,6 +11,7 @@ import pytest
 from tests.support.carriers import direct_of, sockets_of
 from tests.support.channels import opened, proxied, under_way
 from tests.support.loops import run, until
+from tests.support.services import TOKEN, Forever, echo, once
 from tests.support.workers import VERSION
 from wool_jupyter.aio.resource_pool import ResourcePoolStats
 from wool_jupyter.dispatch import channels
@@ -24,7 +25,6 @@ from wool_jupyter.wire.protocol import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, 
 from wool_jupyter.wire.transport import client_options, server_options
 from wool_jupyter.worker.service import WorkerService
 
-TOKEN = "0123456789abcdef"
 CREDENTIALS = ((TOKEN_KEY, TOKEN), (PROTOCOL_KEY, PROTOCOL), (VERSION_KEY, package_version()))
 NOTHING = ResourcePoolStats(0, 0, 0, 0)
 
@@ -35,34 +35,9 @@ def sockets(carrier):
         yield directory
 
 
-async def echo(body):
-    answer = yield body, False
-    while answer is not None:
-        answer = yield answer, False
-
-
-async def once(body):
-    yield body, True
-
-
 async def fails(body):
     raise LookupError("no such thing")
     yield
-
-
-class Forever:
-    """A routine that never answers; it counts who is inside."""
-
-    def __init__(self):
-        self.inside = 0
-
-    async def __call__(self, body):
-        self.inside += 1
-        try:
-            await asyncio.get_running_loop().create_future()
-            yield b"", True
-        finally:
-            self.inside -= 1
 
 
 def metadata_of(sockets, number=1):
