@@ -370,13 +370,21 @@ def test_a_time_limit_ends_the_call(notebook):
     )
 
 
-def test_a_warning_of_many_tasks_is_shown_once_by_each_worker(notebook):
-    notebook.ok(
-        "import warnings\ndef careful(n):\n    warnings.warn('careful')\n    time.sleep(0.01)\n    return os.getpid()"
-    )
-    for _ in range(2):  # each cell anew
-        result = notebook.ok(on_wool("pids = Parallel(n_jobs=2, batch_size=1)(delayed(careful)(n) for n in range(20))"))
-        assert result.stderr.count("UserWarning: careful") == len(set(notebook.value("pids"))) == 2
+def test_a_warning_of_many_tasks_is_shown_once_by_each_worker(notebook, tmp_path):
+    notebook.ok("""
+    import pathlib, warnings
+    def careful(n, workers):
+        warnings.warn('careful')
+        (workers / str(os.getpid())).touch()
+        while len(list(workers.iterdir())) < 2:  # the second worker may have been started for this cell
+            time.sleep(0.01)
+    """)
+    for cell in range(2):  # each cell anew
+        workers = tmp_path / str(cell)
+        workers.mkdir()
+        tasks = f"(delayed(careful)(n, pathlib.Path({str(workers)!r})) for n in range(20))"
+        result = notebook.ok(on_wool(f"Parallel(n_jobs=2, batch_size=1){tasks};"))
+        assert result.stderr.count("UserWarning: careful") == len(list(workers.iterdir())) == 2
 
 
 def test_a_warning_that_is_an_error_is_one_in_a_task(notebook):
