@@ -132,8 +132,15 @@ def test_a_child_process_of_the_kernel_has_no_pool_and_says_so(notebook):
 # ---- where tasks run
 
 
-def test_tasks_run_on_the_workers_and_one_job_in_the_kernel(notebook):
-    notebook.ok("def where(n):\n    time.sleep(0.05)\n    return os.getpid()")
+def test_tasks_run_on_the_workers_and_one_job_in_the_kernel(notebook, tmp_path):
+    notebook.ok(f"""
+    here = {str(tmp_path)!r}
+    def where(n):
+        open(f"{{here}}/{{os.getpid()}}", "w").close()
+        while len(os.listdir(here)) < 2:  # the second worker may still be starting
+            time.sleep(0.01)
+        return os.getpid()
+    """)
     notebook.ok(on_wool("pids = Parallel(n_jobs=2)(delayed(where)(n) for n in range(8))"))
     assert set(notebook.value("pids")) <= worker_pids(notebook)
     assert len(set(notebook.value("pids"))) == 2
