@@ -202,6 +202,16 @@ def test_use_of_a_process_is_read_whatever_its_name(tmp_path):
     assert usage.peak_rss_bytes == 12345 << 10
 
 
+@pytest.mark.parametrize(("state", "stopped"), [("S", False), ("T", True), ("t", True)])
+def test_a_process_that_is_held_still_is_told_whatever_its_name(tmp_path, state, stopped):
+    make_process(tmp_path, stat=STAT.replace(") S ", f") {state} "))
+    assert host.is_stopped(4711, tmp_path) is stopped
+
+
+def test_nothing_is_held_still_where_the_system_does_not_say(tmp_path):
+    assert not host.is_stopped(4711, tmp_path)
+
+
 @pytest.mark.parametrize(
     "files",
     [

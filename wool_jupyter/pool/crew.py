@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from uuid import UUID
 
+from wool_jupyter import host
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.to_end import to_end
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import NoWorkersAvailable, StartFailed
+from wool_jupyter.errors import NotReached, NoWorkersAvailable, StartFailed
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool import events, supervisor
 from wool_jupyter.pool.announcer import Announcer
@@ -61,7 +62,12 @@ class Crew:
         announced, before its main thread counts as free. `pinned`: whether a smaller crew must not let a worker go."""
         self._nursery = nursery
         self._proxy = proxy
-        proxy.observe(placed=self._took_a_call, failed=self._failed_a_call, dropped=self._failed_a_call)
+        proxy.observe(
+            placed=self._took_a_call,
+            failed=self._failed_a_call,
+            dropped=self._failed_a_call,
+            asks=self._check_not_stopped,
+        )
         self._keep = 0
         self._most = most
         self.pins = pinned
@@ -86,7 +92,9 @@ class Crew:
         self._tasks = OwnedTasks("crew")
         self._ending = OwnedTasks("end of a crew")
         self._ends = Ends(nursery)
-        self._care = Care(self._roster, proxy=proxy, announcer=self._announcer, ends=self._ends, tasks=self._tasks)
+        self._care = Care(
+            self._roster, proxy=proxy, announcer=self._announcer, ends=self._ends, pinned=pinned, tasks=self._tasks
+        )
         self._surplus = Surplus(
             self._roster,
             proxy=proxy,
@@ -278,6 +286,12 @@ class Crew:
             member.last_used = asyncio.get_running_loop().time()
             if self._doubt.settle():
                 self.supervise()
+
+    def _check_not_stopped(self, uid: UUID) -> None:
+        """A call that is sent to it all the same would wait, and can't be taken back."""
+        member = self._roster.member(uid)
+        if member is not None and host.is_stopped(member.child.pid):
+            raise NotReached(f"worker pid {member.child.pid} is stopped, by a signal or a debugger")
 
     def _failed_a_call(self, uid: UUID) -> bool:
         """It could not be asked. False for a worker of somebody else."""
