@@ -18,14 +18,14 @@ from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import NotReached, NoWorkersAvailable, StartFailed
 from wool_jupyter.nursery.client import Nursery
-from wool_jupyter.pool import events, supervisor
+from wool_jupyter.pool import ended, events, supervisor
 from wool_jupyter.pool.announcer import Announcer
 from wool_jupyter.pool.care import Care
 from wool_jupyter.pool.doubt import Doubt
 from wool_jupyter.pool.ends import Ends
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
-from wool_jupyter.pool.obituary import how_it_ended, obituary
+from wool_jupyter.pool.obituary import IN_LOGS, how_it_ended, obituary
 from wool_jupyter.pool.roster import Roster
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.pool.starts import Starts
@@ -60,6 +60,7 @@ class Crew:
     ) -> None:
         """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
         announced, before its main thread counts as free. `pinned`: whether a smaller crew must not let a worker go."""
+        self._directory = home.directory
         self._nursery = nursery
         self._proxy = proxy
         proxy.observe(
@@ -249,6 +250,7 @@ class Crew:
         uid = member.metadata.uid
         self._roster.ends(member)
         member.ledger.close()
+        ended.write(self._directory, uid, obituary(member, crashed=IN_LOGS))
         self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
         self._doubt.ended(member)
         self.supervise()

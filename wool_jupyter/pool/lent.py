@@ -15,6 +15,7 @@ from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import CallFailed, NoWorkersAvailable, WorkerDied
+from wool_jupyter.pool import ended
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import batches
 from wool_jupyter.worker.identity import Identity
@@ -58,7 +59,7 @@ class OtherWorkers:
         threads = max(1, host.usable_cpus() // workers)
         opening = batches.encode(batches.Opening(places[0], places, ambient, batch, threads))
         try:
-            return Lent(await proxy.dispatch("lent", opening), places[0])
+            return Lent(await proxy.dispatch("lent", opening), places[0], pool=self._generation)
         except NoWorkersAvailable:
             return None
 
@@ -86,8 +87,9 @@ class OtherWorkers:
 class Lent:
     """A call that another worker has taken. Ended by `outcome` or `close`."""
 
-    def __init__(self, call: Call, directory: str) -> None:
+    def __init__(self, call: Call, directory: str, *, pool: Path) -> None:
         self._call = call
+        self._pool = pool
         self._directory = directory
 
     async def outcome(self) -> Outcome:
@@ -99,7 +101,8 @@ class Lent:
                     break
                 for done in batches.decode_report(data).done:
                     return Outcome(done.outcome, batches.text_directory(self._directory, str(call.worker.uid)))
-        except WorkerDied as died:
+        except WorkerDied:
+            died = await ended.read(self._pool, call.worker.uid) or "The worker was lost: it does not answer any more"
             raise WorkerDied(f"{died}. The call may have run in part") from None
         finally:
             call.close()
