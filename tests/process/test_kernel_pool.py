@@ -26,9 +26,11 @@ from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, W
 from wool_jupyter.pool import events, supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
+from wool_jupyter.pool.lent import OtherWorkers
 from wool_jupyter.pool.worker_pool import WorkerPool
 from wool_jupyter.settings import PoolSettings
-from wool_jupyter.wire import cells
+from wool_jupyter.wire import calls, cells
+from wool_jupyter.worker.identity import Identity
 
 DEADLINE_S = 60  # a worker's start is most of a second of CPU, and the machine may be busy
 
@@ -641,6 +643,28 @@ def test_workers_that_others_announce_in_the_namespace_get_no_call(monkeypatch):
                 for each in held:
                     await bench.end([each])
                 await bench.fits(2)
+
+    run(main())
+
+
+def test_a_worker_gives_no_call_to_workers_that_others_announce(monkeypatch):
+    """Nor does its pool."""
+
+    async def main():
+        async with pool_of(1) as bench:
+            top = bench.directory.parents[1]
+            monkeypatch.setenv(OVERRIDE, str(top.parent))
+            borrowed = LocalDiscovery.borrow(bench.directory.parent.name, root=top)
+            (uid,) = own_uids(bench)
+            lender = OtherWorkers(Identity(uid, str(bench.directory), None))
+            async with WorkerPool(spawn=1, discovery=borrowed) as others:
+                await others.proxy.start()
+                await until(lambda: len(others.proxy.workers.workers) == 2)
+                places = lender.places()
+                body = calls.pack_blocking(calls.Invocation(os.getpid, (), {}), calls.Data(places)).body
+                assert await lender.place(body, places=places, ambient={}) is None
+                lender.forget(places)
+            await lender._found.stop()
 
     run(main())
 

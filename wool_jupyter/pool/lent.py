@@ -17,7 +17,7 @@ from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import CallFailed, NoWorkersAvailable, WorkerDied
 from wool_jupyter.pool import ended
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.wire import batches
+from wool_jupyter.wire import batches, layout
 from wool_jupyter.worker.identity import Identity
 
 _AGAIN_S = 0.05  # before busy ones are asked again
@@ -35,11 +35,11 @@ class OtherWorkers:
     def __init__(self, own: Identity) -> None:
         self._generation = Path(own.directory).resolve()
         self._calls = self._generation / "calls"
-        self._own = own.uid
+        self._own = own
         self._found: WorkerProxy | None = None
 
-    def _is_other(self, metadata: WorkerMetadata) -> bool:
-        return metadata.uid != self._own
+    def _is_other(self, worker: WorkerMetadata) -> bool:
+        return worker.uid != self._own.uid and layout.holds(self._own.directory, worker.address)
 
     def places(self) -> tuple[str, ...]:
         """For one call; removed by `forget`."""

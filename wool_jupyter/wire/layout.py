@@ -40,6 +40,11 @@ def direct(socket: Path) -> Path:
     return socket.parent.with_name("d") / socket.name
 
 
+def holds(pool: str, address: str) -> bool:
+    """Whether the worker with that address was started for this pool: others may announce theirs in the same namespace."""
+    return address.startswith(f"unix:{pool}/")
+
+
 def pool_of(socket: Path) -> Path:
     return socket.parent.parent
 
