@@ -213,6 +213,20 @@ def test_an_error_of_a_call_inside_the_body_is_the_awaiters(alone):
     assert alone.value("code") == 3
 
 
+def test_calls_that_await_themselves_without_end_are_a_recursion_error(alone):
+    alone.ok("""
+        async def deeper(n): return await pool.submit(down, n + 1)
+        def down(n): return asyncio.run(deeper(n))
+    """)
+    result = alone.run("pool.submit(down, 0).result()")
+    assert result.error.ename == "RecursionError"
+    assert "maximum recursion depth exceeded" in result.error.evalue
+    assert "`down`" in result.error.evalue
+    assert "wool_jupyter" not in result.error.traceback
+    assert result.stderr == ""
+    assert alone.wool("await pool.submit(abs, -1)").value == "1"
+
+
 @pytest.mark.parametrize("body", ["await pool.submit(stays)", "await asyncio.gather(pool.submit(time.sleep, 60))"])
 def test_an_interrupt_reaches_a_call_inside_the_body(alone, body):
     alone.ok("def stays():\n    print('inside', flush=True)\n    while True: time.sleep(0.01)")
