@@ -26,6 +26,7 @@ from wool_jupyter.pool.ends import Ends
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
 from wool_jupyter.pool.obituary import IN_LOGS, how_it_ended, obituary
+from wool_jupyter.pool.processes import Processes
 from wool_jupyter.pool.roster import Roster
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.pool.starts import Starts
@@ -76,15 +77,9 @@ class Crew:
         nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
         self._roster = Roster(wanted=self.supervise)
         self._announcer = Announcer(publisher)
+        self._processes = Processes(home, nursery, environment=environment, timeout_s=start_timeout_s)
         self._starts = Starts(
-            home,
-            nursery,
-            self._announcer,
-            admitted=admitted,
-            timeout_s=start_timeout_s,
-            environment=environment,
-            tags=tags,
-            options=options,
+            home, nursery, self._processes, self._announcer, admitted=admitted, tags=tags, options=options
         )
         self._starting = 0
         self._on_their_way: list[asyncio.Task[None]] = []  # those that `supervise` has asked for, the latest last
@@ -228,7 +223,7 @@ class Crew:
         failure: Exception | None = None
         try:
             await self._started()
-            self._starts.prepare()
+            self._processes.prepare()
         except StartFailed as error:
             failure = error
         except Exception as error:  # noqa: BLE001 (whoever waits in the line must hear of it)
@@ -354,7 +349,7 @@ class Crew:
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"
         await self._tasks.close()
-        self._starts.close()
+        self._processes.close()
         await asyncio.gather(*(self._end_at_stop(member, by) for member in members))
         self._roster.clear()
         await self._starts.settled()
