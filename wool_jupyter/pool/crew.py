@@ -259,6 +259,13 @@ class Crew:
         """As `Roster.takes`."""
         return self._roster.takes(uid)
 
+    def takes_again(self, member: Member) -> bool:
+        """As `Roster.takes_again`."""
+        if not self._roster.takes_again(member):
+            return False
+        self._took_a_call(member.metadata.uid)
+        return True
+
     def release(self, member: Member) -> None:
         """That call is over."""
         self._roster.releases(member)
