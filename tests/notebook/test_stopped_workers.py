@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.kernel import wool
 from tests.support.pools import hold_still
+from tests.support.waiting import wait_until
 
 WAITS = """
 import os, time
@@ -80,3 +81,15 @@ def test_a_cell_that_needs_a_stopped_worker_waits_for_it_with_a_line(fresh_kerne
     os.kill(pid, signal.SIGCONT)
     result = running.result()
     assert (result.status, result.stdout) == ("ok", f"{pid} [0, 1, 2]\n")
+
+
+def test_an_awaited_call_runs_inside_the_body_when_the_other_worker_is_stopped(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 2\nimport os, wool_jupyter\npool = wool_jupyter.pool()")
+    fresh_kernel.ok("from wool_jupyter.notebook.runtime import runtime")
+    wait_until(lambda: fresh_kernel.value("len(runtime().workers())") == 2)
+    pid = int(fresh_kernel.wool("os.getpid()").value)
+    (other,) = set(fresh_kernel.value("[worker.pid for worker in runtime().workers()]")) - {pid}
+    assert int(fresh_kernel.wool("await pool.submit(os.getpid)").value) == other
+    hold_still(other)
+    assert fresh_kernel.wool("os.getpid(), await pool.submit(os.getpid)").value == f"({pid}, {pid})"
+    os.kill(other, signal.SIGCONT)

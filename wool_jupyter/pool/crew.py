@@ -16,7 +16,7 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.to_end import to_end
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import NotReached, NoWorkersAvailable, StartFailed
+from wool_jupyter.errors import NoWorkersAvailable, StartFailed
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool import ended, events, supervisor
 from wool_jupyter.pool.announcer import Announcer
@@ -30,6 +30,7 @@ from wool_jupyter.pool.processes import Processes
 from wool_jupyter.pool.roster import Roster
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.pool.starts import Starts
+from wool_jupyter.pool.stopped import check_not_stopped
 from wool_jupyter.pool.surplus import Surplus
 from wool_jupyter.records import ChannelOptions
 from wool_jupyter.settings import EXIT_REPORT_S
@@ -260,8 +261,8 @@ class Crew:
         return self._roster.takes(uid)
 
     def takes_again(self, member: Member) -> bool:
-        """As `Roster.takes_again`."""
-        if not self._roster.takes_again(member):
+        """As `Roster.takes_again`; nor one that is stopped."""
+        if host.is_stopped(member.child.pid) or not self._roster.takes_again(member):
             return False
         self._took_a_call(member.metadata.uid)
         return True
@@ -292,10 +293,9 @@ class Crew:
                 self.supervise()
 
     def _check_not_stopped(self, uid: UUID) -> None:
-        """A call that is sent to it all the same would wait, and can't be taken back."""
         member = self._roster.member(uid)
-        if member is not None and host.is_stopped(member.child.pid):
-            raise NotReached(f"worker pid {member.child.pid} is stopped, by a signal or a debugger")
+        if member is not None:
+            check_not_stopped(member.child.pid)
 
     def _failed_a_call(self, uid: UUID) -> bool:
         """It could not be asked. False for a worker of somebody else."""

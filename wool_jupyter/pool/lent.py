@@ -7,7 +7,7 @@ would wait for each other.
 import shutil
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from wool_jupyter import host
 from wool_jupyter.discovery.filtering import afilter
@@ -16,6 +16,7 @@ from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import CallFailed, NoWorkersAvailable, WorkerDied
 from wool_jupyter.pool import ended
+from wool_jupyter.pool.stopped import check_not_stopped
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.wire import batches, layout
 from wool_jupyter.worker.identity import Identity
@@ -40,6 +41,11 @@ class OtherWorkers:
 
     def _is_other(self, worker: WorkerMetadata) -> bool:
         return worker.uid != self._own.uid and layout.holds(self._own.directory, worker.address)
+
+    def _check_not_stopped(self, uid: UUID) -> None:
+        assert self._found is not None
+        if (other := self._found.workers.workers.get(uid)) is not None:
+            check_not_stopped(other.metadata.pid)
 
     def places(self) -> tuple[str, ...]:
         """For one call; removed by `forget`."""
@@ -80,6 +86,7 @@ class OtherWorkers:
         if self._found is None:
             discovery = LocalDiscovery.borrow(self._generation.parent.name, root=self._generation.parents[1])
             self._found = WorkerProxy(discovery=afilter(self._is_other, discovery.subscriber), quorum=None)
+            self._found.observe(placed=lambda _: None, failed=lambda _: False, asks=self._check_not_stopped)
             await self._found.start()
         return self._found
 
