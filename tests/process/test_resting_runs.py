@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import call_bodies
 from tests.support.executors import pool_of
+from tests.support.pools import hold_still
 from tests.support.waiting import wait_until
 from wool_jupyter.pool import call_run, kernel_pool
 
@@ -66,6 +67,14 @@ def test_the_end_of_the_worker_costs_no_call(is_known, tmp_path):
             wait_until(lambda: pid not in {worker.pid for worker in bench.workers()})
         assert [executor.submit(call_bodies.leaves_mark, tmp_path, n).result(60) for n in range(3)] == [0, 1, 2]
         assert call_bodies.marks_of(tmp_path) == {0: 1, 1: 1, 2: 1}
+
+
+def test_a_worker_that_is_stopped_meanwhile_gets_no_call():
+    with pool_of(2) as bench, bench.executor() as executor:
+        pid = rests(bench, executor.submit(call_bodies.pid).result(60))
+        hold_still(pid)
+        assert executor.submit(call_bodies.pid).result(60) != pid
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_worker_that_is_let_go_goes_and_another_takes_the_calls(monkeypatch):

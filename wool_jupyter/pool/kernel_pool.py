@@ -29,7 +29,7 @@ from wool_jupyter.pool.call_queue import CallQueue
 from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
-from wool_jupyter.pool.obituary import obituary
+from wool_jupyter.pool.obituary import IN_LOGS, obituary
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
@@ -298,7 +298,7 @@ class PoolCall:
         """In words, and whether the call may have run there, or was not to."""
         member = self._member
         await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
-        how, ended_by_us = obituary(member, crashed="; `%wool logs` shows where"), bool(member.ended_by_us)
+        how, ended_by_us = obituary(member, crashed=IN_LOGS), bool(member.ended_by_us)
         if not member.child.exited.done():  # its body may still run, and the next one would wait behind it
             await self._pool.crew.kill(self.worker.uid)
         return how, ended_by_us or not member.child.exited.done() or member.ledger.has_begun(self._call.number)
