@@ -112,3 +112,12 @@ def test_one_that_a_library_makes_itself_has_no_file_that_could_be_edited(file, 
     (tmp_path / "made_up.py").write_text("edited")
     modules.cell_begins()
     assert library.made_up is sys.modules["library.made_up"] is made
+
+
+def test_it_is_imported_anew_after_each_of_many_edits(module):
+    modules = LocalModules()
+    for value in range(1, 6):
+        module.write(value)
+        modules.cell_begins()
+        assert value == module.imported().VALUE
+        modules.cell_ended()

@@ -45,6 +45,7 @@ class LocalModules:
             edited |= dependent
         for name in edited:
             self._forget(name)
+        self._looked_at = _NEVER  # a module that comes back as the last one leaves the table as it was
         importlib.invalidate_caches()
 
     def cell_ended(self) -> None:
@@ -71,6 +72,9 @@ class LocalModules:
         package, _, child = name.rpartition(".")
         if package in sys.modules:
             vars(sys.modules[package]).pop(child, None)
+
+
+_NEVER = (0, "")
 
 
 def _glance() -> tuple[int, str]:
