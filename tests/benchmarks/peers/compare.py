@@ -40,6 +40,7 @@ class Comparison:
             for name in names[turn:] + names[:turn]:
                 found[name] |= self._of(name, works)
                 print(".", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
         return found
 
     def _of(self, name: str, works: Sequence[Work]) -> dict[str, Figure]:
