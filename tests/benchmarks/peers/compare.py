@@ -74,8 +74,9 @@ def _figures(name: str, works: Sequence[Work]) -> Iterator[tuple[str, Figure]]:
                 left.pop(0)
     except AssertionError as error:
         print(f"{name}: {error}", file=sys.stderr)
+        why = "failed" if isinstance(error, CellFailed) else f"> {ANSWER_S} s"
         for work in left:
-            reason = f"> {ANSWER_S} s" if work is left[0] else "not reached"
+            reason = why if work is left[0] else "not reached"
             yield from ((row.name, reason) for row in work.rows)
 
 

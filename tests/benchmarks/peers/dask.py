@@ -25,5 +25,8 @@ class Workers(Peer):
     def map(self, body: Body, items: Iterable[Any]) -> list[Any]:
         return self._client.gather(self._client.map(body, items, pure=False))
 
+    def placed(self, array: Any) -> Any:
+        return self._client.scatter(array, broadcast=True)
+
     def close(self) -> None:
         self._client.shutdown()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ipyparallel import Cluster, EngineError
+from ipyparallel import Cluster, EngineError, Reference
 
 from tests.benchmarks.peers.peer import Body, Peer
 
@@ -18,6 +18,7 @@ class Workers(Peer):
         self._cluster = Cluster(n=workers, log_level=40)
         client = self._cluster.start_and_connect_sync()
         self._balanced = client.load_balanced_view()
+        self._all = client[:]
         self.view = client[0]
 
     def call(self, body: Body, *args: Any) -> Any:
@@ -28,6 +29,10 @@ class Workers(Peer):
 
     def map(self, body: Body, items: Iterable[Any]) -> list[Any]:
         return list(self._balanced.map_sync(body, items))
+
+    def placed(self, array: Any) -> Any:
+        self._all.push({"placed": array}, block=True)
+        return Reference("placed")
 
     def close(self) -> None:
         self._cluster.stop_cluster_sync()

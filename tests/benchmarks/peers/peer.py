@@ -25,6 +25,10 @@ class Peer(Protocol):
     def map(self, body: Body, items: Iterable[Any]) -> list[Any]:
         """The same by the peer's own `map`, if it has one."""
 
+    def placed(self, array: Any) -> Any:
+        """Where workers find it, by hand: what a call is then given in its place. None if there is no such way."""
+        return None
+
     def recover(self) -> None:
         """What a user has to do when a call has raised one of `died`, before the next."""
 

@@ -42,5 +42,8 @@ class Workers(Peer):
 
     map = submit
 
+    def placed(self, array: Any) -> Any:
+        return ray.put(array)
+
     def close(self) -> None:
         ray.shutdown()

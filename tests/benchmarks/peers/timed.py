@@ -59,18 +59,18 @@ def naps(peer: Peer, bodies: Any) -> float:
     return _took_s(lambda: _expect(peer.map(bodies.nap, [0.05] * 100), [0.05] * 100))
 
 
-def array_in(peer: Peer, bodies: Any) -> tuple[float, float, float, float, float]:
-    """256 MB: the first in this notebook, the same a second time and from then on, with one number changed, and others of the
-    same size. Whoever gets one reads each page of it."""
+def array_in(peer: Peer, bodies: Any) -> tuple[float | str, ...]:
+    """256 MB: the first in this notebook, the same a second time and from then on, with a few numbers changed, others of the same
+    size, and one that was placed by hand beforehand. Whoever gets one reads each page of it."""
     import numpy as np
 
     _taken_bytes(peer, bodies, np.arange(10.0))  # both workers have imported numpy
     numbers = np.random.default_rng(_SEED)
     array = numbers.random(COUNT)
 
-    def send() -> float:
+    def send(handle: Any = None) -> float:
         expected = bodies.read(array)
-        return _took_s(lambda: _expect(peer.call(bodies.read, array), expected))
+        return _took_s(lambda: _expect(peer.call(bodies.read, array if handle is None else handle), expected))
 
     def changed() -> float:
         array[: len(array) : len(array) // 7] += 1
@@ -83,7 +83,9 @@ def array_in(peer: Peer, bodies: Any) -> tuple[float, float, float, float, float
 
     first, second = send(), send()
     later = _repeated(send, 8)[-5:]
-    return first, second, median(later), median(_repeated(changed, 3)), median(_repeated(another, 3))
+    settled = first, second, median(later), median(_repeated(changed, 3)), median(_repeated(another, 3))
+    handle = peer.placed(array)
+    return *settled, "no such way" if handle is None else median(_repeated(lambda: send(handle), 5))
 
 
 def array_out(peer: Peer, bodies: Any) -> float:

@@ -109,6 +109,7 @@ WORKS = (
             Row("256 MB in, from then on", (Aim(0.3, "ray"),)),
             Row("256 MB in, a few numbers changed"),
             Row("256 MB in, others of that size", (Aim(1, "ray"),)),
+            Row("256 MB in, placed by hand before"),
         ),
         _timed("array_in"),
     ),
