@@ -1,5 +1,5 @@
-"""`python -m tests.benchmarks [--quick] [--only GROUP] [--json FILE]`: what `%%wool` costs, in real kernels, what joblib's
-backend and discovery do, what it costs to be looked at, and how calls, large data and memory are beside the peers.
+"""`python -m tests.benchmarks [--runs N | --quick] [--only GROUP] [--json FILE]`: what `%%wool` costs, in real kernels, what
+joblib's backend and discovery do, what it costs to be looked at, and how calls, large data and memory are beside the peers.
 
 Numbers are medians over fresh kernels, or over repetitions."""
 
@@ -43,7 +43,7 @@ AIMS = {
 
 def main() -> int:
     asked = _asked()
-    runs = 1 if asked.quick else 5
+    runs = 1 if asked.quick else asked.runs
     found: dict[str, Any] = {"machine": _machine(), "runs": runs}
     if groups := _groups(asked.quick, asked.only):
         rows = [row for group in groups.values() for benchmark in group for row in _rows(benchmark, runs)]
@@ -66,6 +66,9 @@ def main() -> int:
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--runs", type=int, default=5, metavar="N", help="fresh kernels for each work, of which the median counts"
+    )
     parser.add_argument("--quick", action="store_true", help="one fresh kernel each, and fewer cells")
     parser.add_argument(
         "--only",
