@@ -22,7 +22,7 @@ PACKAGES = {  # by the names of the modules beside this one
 
 
 class Comparison:
-    """Of each round the figures by row and peer."""
+    """Of each round the figures by row and peer. Ctrl-C ends it with the rounds that are complete."""
 
     def __init__(self, group: str | None, rounds: int) -> None:
         self._groups = {
@@ -30,7 +30,13 @@ class Comparison:
         }
         self.rows = [row for works in self._groups.values() for work in works for row in work.rows]
         self.versions = {name: _version(package) for name, package in PACKAGES.items()}
-        self.rounds = [self._round(number) for number in range(rounds)]
+        self.rounds: list[dict[str, dict[str, Figure]]] = []
+        try:
+            for number in range(rounds):
+                self.rounds.append(self._round(number))
+        except KeyboardInterrupt:
+            if not self.rounds:
+                raise
 
     def _round(self, number: int) -> dict[str, dict[str, Figure]]:
         names = list(PACKAGES)

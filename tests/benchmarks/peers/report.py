@@ -15,7 +15,7 @@ def as_text(comparison: Comparison) -> str:
         figures = [_shown(comparison.median(row, peer), row.unit) for peer in PACKAGES]
         aims = "; ".join(_aim(aim, row, comparison.against(row, aim)) for aim in row.aims)
         lines.append([row.name, *figures, aims])
-    return lined_up(lines)
+    return f"{lined_up(lines)}\nRounds: {len(comparison.rounds)}, in each of which every library had its turn."
 
 
 def _shown(figure: float | str, unit: str) -> str:
@@ -35,6 +35,7 @@ def _aim(aim: Aim, row: Row, reached: float | None) -> str:
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
     return {
+        "rounds": len(comparison.rounds),
         "versions": comparison.versions,
         "works": [
             {
