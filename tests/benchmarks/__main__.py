@@ -58,8 +58,9 @@ def main() -> int:
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(
-        f"Medians of {runs} run{'s' * (runs > 1)}, each afresh, where nothing else is said; {os.cpu_count()} CPUs, "
-        f"Python {platform.python_version()}, load {found['machine']['load_before']:.1f} before and {found['load_after']:.1f} after."
+        f"Medians of {runs} run{'s' * (runs > 1)}, each afresh, where nothing else is said; {os.cpu_count()} "
+        f"CPUs, Python {platform.python_version()}, load "
+        f"{found['machine']['load_before']:.1f} before and {found['load_after']:.1f} after."
     )
     return 0
 
