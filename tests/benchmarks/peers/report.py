@@ -15,9 +15,7 @@ def as_text(comparison: Comparison) -> str:
         figures = [_shown(comparison.median(row, peer), row.unit) for peer in PACKAGES]
         aims = "; ".join(_aim(aim, row, comparison.against(row, aim)) for aim in row.aims)
         lines.append([row.name, *figures, aims])
-    return (
-        f"{lined_up(lines)}\nMedians of {len(comparison.rounds)} rounds, in each of which every library had its turn."
-    )
+    return f"{lined_up(lines)}\nMedians over the rounds ({len(comparison.rounds)}), in each of which every library had its turn."
 
 
 def _shown(figure: float | str, unit: str) -> str:
