@@ -27,7 +27,7 @@ def _told(aspects: Mapping[str, Aspect]) -> State:
     for name, aspect in aspects.items():
         if aspect.is_here:
             with contextlib.suppress(FileNotFoundError):
-                state[name] = _pickled(aspect)
+                state[name] = _pickled(name, aspect)
     return state
 
 
@@ -78,9 +78,18 @@ def unshippable(state: State) -> list[str]:
     return [name for name, value in state.items() if not value]
 
 
-def _pickled(aspect: Aspect) -> bytes:
+_last: dict[str, tuple[Any, bytes]] = {}  # of plain aspects: what was read, and how it was pickled
+
+
+def _pickled(name: str, aspect: Aspect) -> bytes:
     try:
-        return pickling.dumps(aspect.read())
+        value = aspect.read()
+        if not aspect.is_plain:
+            return pickling.dumps(value)
+        known = _last.get(name)
+        if known is None or known[0] != value:
+            known = _last[name] = value, pickling.dumps(value)
+        return known[1]
     except FileNotFoundError:
         raise
     except Exception:  # noqa: BLE001 (whatever a user's object raises, or is: `sys.argv = None`)

@@ -28,6 +28,7 @@ class Aspect:
     of_context: bool = False  # kept in a context variable: each cell begins with the defaults
     of_cells: bool = False  # does not concern calls
     late: bool = False  # of the process, but made of classes, or used by the import of libraries
+    is_plain: bool = False  # what is read are builtins, and copies: as long as they are equal they pickle alike
 
     @property
     def is_here(self) -> bool:
@@ -40,6 +41,7 @@ class Generator(Aspect):
 
     seed: Callable[[], object] = random.seed  # makes it draw others than any other process
     of_cells: bool = True
+    is_plain: bool = True
 
 
 def _read_cwd() -> tuple[str, int, int]:
@@ -341,18 +343,23 @@ def _write_printing(logger: logging.Logger, wanted: _Printing) -> None:
 
 
 ASPECTS = {
-    "cwd": Aspect(_read_cwd, _write_cwd),
-    "environment": Aspect(lambda: dict(os.environ), _write_environment),
+    "cwd": Aspect(_read_cwd, _write_cwd, is_plain=True),
+    "environment": Aspect(lambda: dict(os.environ), _write_environment, is_plain=True),
     "path": Aspect(lambda: list(sys.path), _write_path),
     "argv": Aspect(lambda: list(sys.argv), _write_argv),
-    "recursion limit": Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after)),
-    "digits of an int": Aspect(sys.get_int_max_str_digits, lambda _, after: sys.set_int_max_str_digits(after)),
-    "umask": Aspect(_read_umask, lambda _, after: os.umask(after)),
-    "locale": Aspect(
-        lambda: locale.setlocale(locale.LC_ALL), lambda _, after: locale.setlocale(locale.LC_ALL, after), late=True
+    "recursion limit": Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after), is_plain=True),
+    "digits of an int": Aspect(
+        sys.get_int_max_str_digits, lambda _, after: sys.set_int_max_str_digits(after), is_plain=True
     ),
-    "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket"),
-    "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True),
+    "umask": Aspect(_read_umask, lambda _, after: os.umask(after), is_plain=True),
+    "locale": Aspect(
+        lambda: locale.setlocale(locale.LC_ALL),
+        lambda _, after: locale.setlocale(locale.LC_ALL, after),
+        late=True,
+        is_plain=True,
+    ),
+    "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket", is_plain=True),
+    "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True, is_plain=True),
     "warnings": Aspect(lambda: list(warnings.filters), _write_filters, late=True),
     "logging": Aspect(_read_logging, _write_logging),
     "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
@@ -366,7 +373,9 @@ ASPECTS = {
         seed=_seed_numpy,
     ),
     "torch.random": Generator(_read_torch_random, _write_torch_random, "torch", seed=_seed_torch),
-    "numpy errors": Aspect(_read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True),
+    "numpy errors": Aspect(
+        _read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True, is_plain=True
+    ),
     "numpy print options": Aspect(_read_numpy_print, _write_numpy_print, "numpy"),
     "pandas options": Aspect(_read_pandas, _write_pandas, "pandas", imports=True),
     "torch": Aspect(_read_torch, _write_torch, "torch"),

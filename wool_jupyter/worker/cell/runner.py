@@ -124,7 +124,8 @@ class CellRunner:
         with pickling.unhindered():
             arrival = changes.Arrival(request.names)
         ambient.follow(request.ambient, before, process=False)
-        self._ambient = ambient.here()
+        as_before = not request.names.segments and request.ambient == before  # nothing was loaded that changes it
+        self._ambient = before if as_before else ambient.here()
         return arrival
 
     def _outcome(
