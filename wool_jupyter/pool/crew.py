@@ -246,8 +246,9 @@ class Crew:
         uid = member.metadata.uid
         self._roster.ends(member)
         member.ledger.close()
-        ended.write(self._directory, uid, obituary(member, crashed=IN_LOGS))
-        self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
+        how = how_it_ended(member, crashed=IN_LOGS)
+        ended.write(self._directory, uid, f"The worker (pid {member.child.pid}) {how}")
+        self._tell(events.Ended(uid, "" if member.leaves else how.removesuffix(IN_LOGS)))
         self._doubt.ended(member)
         self.supervise()
         self._proxy.evict(uid)
