@@ -262,8 +262,11 @@ class Crew:
         return self._roster.takes(uid)
 
     def takes_again(self, member: Member) -> bool:
-        """As `Roster.takes_again`; nor one that is stopped."""
-        if host.is_stopped(member.child.pid) or not self._roster.takes_again(member):
+        """As `Roster.takes_again`; nor one that is stopped, or to which another call is on its way."""
+        found = self._proxy.workers.workers.get(member.metadata.uid)
+        if found is None or found.connection.load or host.is_stopped(member.child.pid):
+            return False
+        if not self._roster.takes_again(member):
             return False
         self._took_a_call(member.metadata.uid)
         return True
