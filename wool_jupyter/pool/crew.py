@@ -16,7 +16,7 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.to_end import to_end
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import NoWorkersAvailable, StartFailed
+from wool_jupyter.errors import NotReached, NoWorkersAvailable, StartFailed
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool import ended, events, supervisor
 from wool_jupyter.pool.announcer import Announcer
@@ -298,8 +298,13 @@ class Crew:
 
     def _check_not_stopped(self, uid: UUID) -> None:
         member = self._roster.member(uid)
-        if member is not None:
+        if member is None:
+            return
+        try:
             check_not_stopped(member.child.pid)
+        except NotReached:
+            self._proxy.evict(uid)  # until it is known to be well
+            raise
 
     def _failed_a_call(self, uid: UUID) -> bool:
         """It could not be asked. False for a worker of somebody else."""
