@@ -29,6 +29,18 @@ class Aspect:
     of_cells: bool = False  # does not concern calls
     late: bool = False  # of the process, but made of classes, or used by the import of libraries
 
+    @property
+    def is_here(self) -> bool:
+        return not self.module or self.module in sys.modules
+
+
+@dataclass(frozen=True, slots=True)
+class Generator(Aspect):
+    """Of random numbers: no concern of calls, of which those side by side would draw the same ones."""
+
+    seed: Callable[[], object] = random.seed  # makes it draw others than any other process
+    of_cells: bool = True
+
 
 def _read_cwd() -> tuple[str, int, int]:
     """Which directory it is, beside its name: one that was made anew is another. One that is gone is still to be had on Linux."""
@@ -78,18 +90,57 @@ def _write_filters(_before: Any, after: list[Any]) -> None:
     warnings.filters.extend(after)  # type: ignore[attr-defined]
 
 
-def read_numpy_random() -> tuple[Any, ...]:
+def _read_numpy_random() -> tuple[Any, ...]:
     import numpy as np
 
     state: Any = np.random.get_state()
     return state[0], state[1].tobytes(), *state[2:]
 
 
-def write_numpy_random(_before: Any, after: tuple[Any, ...]) -> None:
+def _write_numpy_random(_before: Any, after: tuple[Any, ...]) -> None:
     import numpy as np
 
     name, keys, *rest = after
     np.random.set_state((name, np.frombuffer(keys, "uint32"), *rest))
+
+
+def _seed_numpy() -> None:
+    sys.modules["numpy.random"].seed()
+
+
+def _read_torch_random() -> bytes:
+    state: bytes = sys.modules["torch"].get_rng_state().numpy().tobytes()
+    return state
+
+
+def _write_torch_random(_before: Any, after: bytes) -> None:
+    import torch
+
+    torch.set_rng_state(torch.frombuffer(bytearray(after), dtype=torch.uint8))
+
+
+def _seed_torch() -> None:
+    sys.modules["torch"].seed()
+
+
+def _read_torch() -> dict[str, Any]:
+    torch = sys.modules["torch"]
+    return {
+        "dtype": torch.get_default_dtype(),
+        "device": torch.get_default_device(),
+        "gradients": torch.is_grad_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def _write_torch(_before: Any, after: dict[str, Any]) -> None:
+    import torch
+
+    torch.set_default_dtype(after["dtype"])
+    if torch.get_default_device() != after["device"]:
+        torch.set_default_device(after["device"])
+    torch.set_grad_enabled(after["gradients"])
+    torch.use_deterministic_algorithms(after["deterministic"])
 
 
 def _read_socket_timeout() -> float | None:
@@ -306,10 +357,18 @@ ASPECTS = {
     "logging": Aspect(_read_logging, _write_logging),
     "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
     "figures": Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True, of_cells=True),
-    "random": Aspect(random.getstate, lambda _, after: random.setstate(after), of_cells=True, late=True),
-    "numpy.random": Aspect(read_numpy_random, write_numpy_random, "numpy.random", imports=True, of_cells=True),
+    "random": Generator(random.getstate, lambda _, after: random.setstate(after), late=True),
+    "numpy.random": Generator(
+        _read_numpy_random,
+        _write_numpy_random,
+        "numpy.random",
+        imports=True,
+        seed=_seed_numpy,
+    ),
+    "torch.random": Generator(_read_torch_random, _write_torch_random, "torch", seed=_seed_torch),
     "numpy errors": Aspect(_read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True),
     "numpy print options": Aspect(_read_numpy_print, _write_numpy_print, "numpy"),
     "pandas options": Aspect(_read_pandas, _write_pandas, "pandas", imports=True),
+    "torch": Aspect(_read_torch, _write_torch, "torch"),
     "matplotlib rcParams": Aspect(_read_matplotlib, _write_matplotlib, "matplotlib", imports=True),
 }

@@ -30,6 +30,7 @@ from wool_jupyter.wire import (
     memmaps,
     rebuilding,
     standins,
+    tensors,
     type_facts,
     views,
 )
@@ -173,6 +174,12 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def _polars(self, held: Any) -> Any:
         return columns.reduced(held) or NotImplemented
+
+    def _tensor(self, tensor: Any) -> Any:
+        return tensors.reduced(tensor) or NotImplemented
+
+    def _storage(self, storage: Any) -> Any:
+        return tensors.reduced_storage(storage) or NotImplemented
 
     def _memmap(self, array: Any) -> Any:
         found = memmaps.place_of(array)
@@ -322,6 +329,10 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._newtype
     if memmaps.is_memmap(t):
         return NotebookPickler._memmap
+    if tensors.is_tensor(t):
+        return NotebookPickler._tensor
+    if tensors.is_storage(t):
+        return NotebookPickler._storage
     if columns.is_polars(t):
         return NotebookPickler._polars
     if t in _BY_TYPE:
