@@ -186,21 +186,30 @@ class NotebookPage:
 
     def wait_loaded(self) -> None:
         self.page.wait_for_function("() => !!window.jupyterapp")
-        self.page.evaluate("async () => { await window.jupyterapp.restored }")
+        self._await("window.jupyterapp.restored")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
+        # For a cell that is run before, JupyterLab starts another kernel, and ends the one that the notebook has had.
+        self.page.wait_for_function(f"() => !!{_PANEL}?.context?.sessionContext.session?.kernel")
 
     def _when_kernel_is_known(self) -> None:
+        for part in ("ready", "sessionContext.ready", "sessionContext.session.kernel.info"):
+            self._await(f"{_PANEL}.context.{part}")
+
+    def _await(self, promise: str) -> None:
+        """Not without a limit, as Playwright's `evaluate` does."""
         self.page.evaluate(
-            f"""async () => {{ const {{ context }} = {_PANEL}; await context.ready; await context.sessionContext.ready;
-            await context.sessionContext.session.kernel.info }}"""
+            f"""async limit => {{
+                const late = new Promise((_, fail) => setTimeout(() => fail(new Error(`not within ${{limit}} ms`)), limit));
+                await Promise.race([{promise}, late]) }}""",
+            TIMEOUT_MS,
         )
 
     def save(self) -> None:
-        self.page.evaluate(f"async () => {{ await {_PANEL}.context.save() }}")
+        self._await(f"{_PANEL}.context.save()")
 
     def restart_kernel(self) -> None:
-        self.page.evaluate(f"async () => {{ await {_PANEL}.context.sessionContext.restartKernel() }}")
+        self._await(f"{_PANEL}.context.sessionContext.restartKernel()")
         # A cell that is sent before the new kernel is known to be there is lost.
         self._when_kernel_is_known()
         self.page.wait_for_function(f"() => {_PANEL}.context.sessionContext.session.kernel.status === 'idle'")
