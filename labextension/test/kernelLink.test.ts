@@ -19,8 +19,10 @@ class FakeKernel {
 
   sendControlMessage(message: KernelMessage.IControlMessage): { done: Promise<void> } {
     expect(message.channel).toBe('control');
-    expect(message.header).toMatchObject({ msg_type: 'wool_request', session: 'this page' });
-    this.asked.push(message.content);
+    expect(message.header).toMatchObject({ msg_type: 'comm_info_request', session: 'this page' });
+    const { target_name: target, request } = message.content as { target_name?: string; request?: unknown };
+    expect(target).toBe('wool-jupyter');
+    this.asked.push(request);
     return {
       done: new Promise((resolve, reject) =>
         this._ends.push(well => (well ? resolve() : reject(new Error('Canceled'))))

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.kernel import Kernel
+from tests.support.kernel import TIMEOUT_S, Kernel
 from tests.support.panel import Panel
 from tests.support.pools import pool_processes, pool_workers
 from tests.support.waiting import wait_until
@@ -287,11 +287,24 @@ def test_unloading_takes_the_requests_and_the_feed_away(panel, fresh_kernel):
     panel.take_in()
     assert panel.words == ["loaded", "unloaded"] * 2
     assert len(panel.snapshots) == seen  # no heartbeat
-    assert fresh_kernel.value(f"{REQUEST!r} in get_ipython().kernel.control_handlers") is False
+    assert fresh_kernel.value(f"get_ipython().kernel.control_handlers[{REQUEST!r}].__name__") == REQUEST
     fresh_kernel.ok("%load_ext wool_jupyter")
     again = Panel(fresh_kernel)
     again.hello()
     assert again.latest.pool.state == "none"
+
+
+def test_what_others_ask_of_the_kernel_is_answered_as_before(fresh_kernel):
+    fresh_kernel.ok("from comm import create_comm\n_c = create_comm(target_name='theirs', comm_id='their comm')")
+    client = fresh_kernel.client
+    for content, found in (
+        ({"target_name": "theirs"}, {"their comm"}),
+        ({"target_name": "wool"}, set()),
+        ({}, {"their comm"}),
+    ):
+        client.control_channel.send(client.session.msg(REQUEST, content))
+        answer = client.get_control_msg(timeout=TIMEOUT_S)
+        assert (answer["msg_type"], answer["content"]["comms"].keys() & {"their comm"}) == ("comm_info_reply", found)
 
 
 def test_snapshots_come_at_most_five_times_a_second(panel, fresh_kernel):

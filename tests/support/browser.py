@@ -249,6 +249,17 @@ class NotebookPage:
     def is_busy(self, index: int) -> bool:
         return self.page.evaluate(f"i => {_PANEL}.content.widgets[i].model.executionState !== 'idle'", index)
 
+    def note_statuses_from(self, status: str) -> None:
+        """The kernel has that one, or will have it soon; `statuses` are those that follow."""
+        self.page.wait_for_function(f"s => {_PANEL}.context.sessionContext.session.kernel.status === s", arg=status)
+        self.page.evaluate(
+            f"""() => {{ window.noted = []; const {{ kernel }} = {_PANEL}.context.sessionContext.session;
+            kernel.statusChanged.connect((_, status) => window.noted.push(status)) }}"""
+        )
+
+    def statuses(self) -> list[str]:
+        return self.page.evaluate("() => window.noted")
+
     # What is ours.
 
     def panel(self) -> "PoolPicture":

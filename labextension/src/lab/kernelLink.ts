@@ -5,7 +5,8 @@ import { isObject } from '../pool/reading';
 import { Request, troubleIn } from '../pool/requests';
 
 const FEED = 'wool-jupyter-feed'; // the id of a comm that nobody opens: what goes to all pages
-const REQUEST = 'wool_request';
+const REQUEST = 'comm_info_request'; // for the comms of `TARGET`: of a kind whose "busy" and "idle" are not shown as the kernel's
+const TARGET = 'wool-jupyter';
 
 /**
  * Between one kernel and the model of its pool.
@@ -35,7 +36,7 @@ export class KernelLink implements IDisposable {
     }
   }
 
-  /** Asks whether the kernel knows wool. One that does not writes a line to the server's log: don't do it unasked. */
+  /** Asks whether the kernel knows wool. One of another language may not know such questions: don't do it unasked. */
   knock(): void {
     if (!this._hasKnocked && !this._isDisposed && this._model.connection !== 'open') {
       this._hasKnocked = true;
@@ -57,8 +58,9 @@ export class KernelLink implements IDisposable {
       return;
     }
     const { clientId: session, username } = this.kernel;
-    const header = { msgType: REQUEST, channel: 'control', session, username, content: request };
-    const message = KernelMessage.createMessage(header as unknown as Asked);
+    const content = { target_name: TARGET, request };
+    const parts = { msgType: REQUEST, channel: 'control', session, username, content };
+    const message = KernelMessage.createMessage(parts as unknown as Asked);
     this.kernel.sendControlMessage(message).done.then(done, done); // it fails when the kernel goes away meanwhile
   }
 
