@@ -111,7 +111,7 @@ class JupyterServer:
         request = urllib.request.Request(
             self.url + path, method=method, headers={"Authorization": f"token {self.token}"}
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             body = answer.read()
         return json.loads(body) if body else None
 
@@ -215,7 +215,8 @@ class NotebookPage:
         self.page.wait_for_function(f"() => {_PANEL}.context.sessionContext.session.kernel.status === 'idle'")
 
     def command(self, name: str, arguments: dict[str, Any] | None = None) -> None:
-        """Does not wait for its end."""
+        """Waits until there is such a command, and not for its end."""
+        self.page.wait_for_function("name => window.jupyterapp.commands.hasCommand(name)", arg=name)
         self.page.evaluate("([c, a]) => { void window.jupyterapp.commands.execute(c, a) }", [name, arguments or {}])
 
     def select(self, index: int) -> None:
@@ -225,6 +226,8 @@ class NotebookPage:
 
     def begin(self, index: int) -> None:
         self.select(index)
+        # What ended before may be seen for a while; `ended` is to wait for this run.
+        self.page.evaluate(f"i => {{ {_PANEL}.content.widgets[i].model.executionCount = null }}", index)
         self.command("notebook:run-cell")
 
     def run(self, index: int) -> str:
