@@ -11,6 +11,19 @@ from tests.support.waiting import wait_until
 expect = pytest.importorskip("playwright.sync_api", reason="run `make test-browser`").expect
 
 LOAD = "%load_ext wool_jupyter\n%wool start -n 2"
+CAN_BE_CUT_OFF = """
+const Socket = window.WebSocket, sockets = [], held = [];
+let isCutOff = false;
+window.WebSocket = function (url, protocols) {
+    if (!url.includes('/channels')) return new Socket(url, protocols);
+    const socket = isCutOff ? { close() {} } : new Socket(url, protocols);
+    (isCutOff ? held : sockets).push(socket);
+    return socket;
+};
+window.cutOff = () => { isCutOff = true; sockets.forEach(each => each.close(3001)) };
+window.letOn = () => { isCutOff = false; held.forEach(each => each.onclose?.({ code: 3001 })) };
+window.isWaiting = () => held.length > 0;
+"""  # to kernels
 SHOWS = (
     "from IPython.display import HTML, display\n"
     "for n in range(3): print('line', n, flush=True)\n"
@@ -108,13 +121,35 @@ def test_a_job_that_ended_while_no_page_was_open_is_seen_to_have_ended_on_the_ne
         page.run(index)
     expect(outputs(page, 1)).to_contain_text("job 1 runs since")
     page.save()
-    address = page.page.url
     page.page.goto("about:blank")
     gates[0].open()
     wait_until(ended.exists, timeout_s=120)
-    page.page.goto(address)
-    page.wait_loaded()
+    page.visit()
     expect(outputs(page, 1)).to_contain_text("job 1 is done after")
+
+
+def test_a_job_that_ended_while_the_connection_was_lost_is_seen_to_have_ended_on_the_next_one(open_page, gates):
+    """The server keeps for this page what it misses, unless another one is connected."""
+    page, other = open_page(), open_page()
+    for each in (page, other):  # JupyterLab says so of comms that the other page has opened
+        each.not_ours += ("Comm not found for comm id",)
+    page.page.add_init_script(CAN_BE_CUT_OFF)
+    page.open([LOAD, f"%%wool --bg\n{gates[0].cell}"])
+    page.run(0)
+    page.run(1)
+    expect(outputs(page, 1)).to_contain_text("job 1 runs since")
+    page.save()
+    other.visit()
+    expect(other.panel().rows("busy")).to_have_count(1)
+    page.page.evaluate("() => window.cutOff()")
+    page.page.wait_for_function("() => window.isWaiting()")
+    gates[0].open()
+    expect(outputs(other, 1)).to_contain_text("job 1 is done after")
+    expect(outputs(page, 1)).to_contain_text("job 1 runs since")
+    page.page.evaluate("() => window.letOn()")
+    expect(outputs(page, 1)).to_contain_text("job 1 is done after")
+    expect(page.panel().rows("idle").first).to_be_visible()
+    expect(page.panel().button("Add a worker")).not_to_have_attribute("aria-disabled", "true")
 
 
 def test_the_badge_of_a_job_s_cell_tells_its_end(page, gates):

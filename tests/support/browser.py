@@ -145,13 +145,14 @@ class NotebookPage:
         self.server = server
         self.page = page
         self.complaints: list[str] = []
+        self.not_ours = NOT_OURS  # texts of messages that are no complaints
         page.set_default_timeout(TIMEOUT_MS)
         page.on("console", lambda message: self._note(message.type, message.text))
         page.on("pageerror", lambda error: self._note("error", str(error)))
 
     def _note(self, kind: str, text: str) -> None:
         """Errors, and of the warnings (Notebook 7.6 has some by itself) those that speak of us."""
-        if any(known in text for known in NOT_OURS):
+        if any(known in text for known in self.not_ours):
             return
         if kind == "error" or (kind == "warning" and "wool" in text.lower()):
             self.complaints.append(f"{kind}: {text}")
@@ -160,11 +161,15 @@ class NotebookPage:
 
     def open(self, cells: list[str], name: str = "test.ipynb") -> "NotebookPage":
         self.server.write(name, cells)
-        where = "notebooks" if self.server.app == "notebook" else "lab/tree"
-        self.page.goto(f"{self.server.url}/{where}/{name}?reset&token={self.server.token}")
-        self.wait_loaded()
+        self.visit(name)
         self._when_kernel_is_known()
         return self
+
+    def visit(self, name: str = "test.ipynb") -> None:
+        """A notebook that is there, and may have a kernel."""
+        where = "notebooks" if self.server.app == "notebook" else "lab/tree"
+        self.page.goto(f"{self.server.url}/{where}/{name}?reset&token={self.server.token}")
+        self._wait_loaded()
 
     def open_beside(self, cells: list[str], name: str) -> None:
         """In JupyterLab, as one more tab."""
@@ -182,9 +187,9 @@ class NotebookPage:
 
     def reload(self) -> None:
         self.page.reload()
-        self.wait_loaded()
+        self._wait_loaded()
 
-    def wait_loaded(self) -> None:
+    def _wait_loaded(self) -> None:
         self.page.wait_for_function("() => !!window.jupyterapp")
         self._await("window.jupyterapp.restored")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
