@@ -93,6 +93,10 @@ def main() -> int:
         print(f"\n%load_ext imports {cells.modules_loaded()} modules that the kernel did not have.")
         wool, plain = (cells.left_in_kernel_bytes(magic) / 1e6 for magic in ("%%wool\n", ""))
         print(f"200,000 printed lines leave {wool:.0f} MB in the kernel; {plain:.0f} MB those of a plain cell.")
+        wool, plain = (cells.drawn_chars(magic) / 1e6 for magic in ("%%wool\n", ""))
+        print(
+            f"JupyterLab draws {wool:.0f} million characters for them; {plain:.0f} million for those of a plain cell."
+        )
     if asked.only in (None, "data"):
         wool, loky = (size / 2**28 for size in data.held_twice_bytes())
         print(f"\nTwo workers that hold the same 256 MB take {wool:.2f} times as much, with loky {loky:.2f} times.")

@@ -117,7 +117,7 @@ class Submissions:
             while self._unfinished:
                 await asyncio.sleep(_EVERY_S)
                 for flow in list(self._flows.values()):
-                    self._show.text(flow.ready())
+                    self._show.text(flow.due())
         finally:
             self._watched = False
 
