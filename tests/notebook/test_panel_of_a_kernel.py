@@ -14,7 +14,7 @@ from tests.support.pools import pool_processes, pool_workers
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.root import kernel_namespace
-from wool_jupyter.notebook.lab_link import REQUEST
+from wool_jupyter.notebook.lab_link import REQUEST, TARGET
 from wool_jupyter.records import WorkerMetadata
 
 WAITS = "%%wool\nimport threading\nprint('begun', flush=True)\nthreading.Event().wait()"
@@ -294,17 +294,29 @@ def test_unloading_takes_the_requests_and_the_feed_away(panel, fresh_kernel):
     assert again.latest.pool.state == "none"
 
 
+def comms_of(kernel, **content):
+    client = kernel.client
+    client.control_channel.send(client.session.msg(REQUEST, content))
+    answer = client.get_control_msg(timeout=TIMEOUT_S)
+    assert answer["msg_type"] == "comm_info_reply"
+    return answer["content"]["comms"].keys()
+
+
 def test_what_others_ask_of_the_kernel_is_answered_as_before(fresh_kernel):
     fresh_kernel.ok("from comm import create_comm\n_c = create_comm(target_name='theirs', comm_id='their comm')")
-    client = fresh_kernel.client
-    for content, found in (
-        ({"target_name": "theirs"}, {"their comm"}),
-        ({"target_name": "wool"}, set()),
-        ({}, {"their comm"}),
-    ):
-        client.control_channel.send(client.session.msg(REQUEST, content))
-        answer = client.get_control_msg(timeout=TIMEOUT_S)
-        assert (answer["msg_type"], answer["content"]["comms"].keys() & {"their comm"}) == ("comm_info_reply", found)
+    assert comms_of(fresh_kernel, target_name="theirs") == {"their comm"}
+    assert comms_of(fresh_kernel, target_name="nobody's") == set()
+    assert comms_of(fresh_kernel) >= {"their comm"}
+
+
+def test_who_has_put_a_handler_of_requests_before_ours_may_keep_it_when_wool_is_unloaded(fresh_kernel):
+    fresh_kernel.ok(
+        f"handlers, kind = get_ipython().kernel.control_handlers, {REQUEST!r}\n"
+        "before = handlers[kind]\nhandlers[kind] = theirs = lambda *message: before(*message)\n"
+        "%unload_ext wool_jupyter"
+    )
+    assert comms_of(fresh_kernel, target_name=TARGET, request={"do": "hello"}) == set()  # as of any kernel without wool
+    assert fresh_kernel.value("handlers[kind] is theirs") is True
 
 
 def test_snapshots_come_at_most_five_times_a_second(panel, fresh_kernel):
