@@ -37,6 +37,7 @@ TERMINATE_S = 2.0  # between SIGTERM and SIGKILL
 SIGNAL_S = 1.0  # for the nursery to send a signal; it answers in a millisecond unless it is stopped
 EXIT_REPORT_S = 2.0  # a broken connection is explained by an exit within this, or not at all
 RUN_S = 0.1  # of calls that a worker has ahead of it: hides a round trip, and is what a cell may have to wait
+REST_S = 0.05  # that a worker keeps a run of calls for the next one: longer than a loop's steps between two small calls
 GATHER_S = 0.005  # for outcomes of calls to go together, while others run there: each message wakes the kernel
 RECALL_S = 0.4  # after which calls that wait behind a longer one are taken back, for whoever is free
 CALLS_AHEAD_MAX = 2000  # that a `map` asks for before somebody wants their results

@@ -1,5 +1,7 @@
 """`wool_jupyter.pool()` on a worker of it: bodies that await calls of their own pool, and those that would block for one."""
 
+import re
+
 import pytest
 
 from tests.support.waiting import wait_until
@@ -31,6 +33,23 @@ def test_a_cell_on_a_worker_may_await_calls_and_gets_their_text(calls):
     assert sorted(shown.stdout.split()) == sorted(["lent"] * 7 + list("4012012"))
     calls.wool("failed = None\ntry: await pool.submit(lent, None)\nexcept TypeError as e: failed = str(e)")
     assert "NoneType" in calls.value("failed")
+
+
+@pytest.mark.parametrize(
+    ("death", "words"),
+    [
+        ("os._exit(3)", r"exited with code 3"),
+        ("os.kill(os.getpid(), 9)", r"was killed by SIGKILL.*memory.*its peak was \d+ MB"),
+        ("__import__('faulthandler')._sigsegv()", r"was killed by SIGSEGV; `%wool logs` shows where"),
+    ],
+)
+def test_the_death_of_a_worker_that_ran_an_awaited_call_is_told_in_words(calls, death, words):
+    calls.ok("from wool_jupyter.notebook.runtime import runtime")
+    wait_until(lambda: calls.value("len(runtime().workers()) > 1"))
+    calls.ok(f"import os\ndef dies(): {death}")
+    error = calls.wool_error("import os; print('awaits', os.getpid())\nawait pool.submit(dies)")
+    assert error.ename == "WorkerDied"
+    assert re.fullmatch(rf"The worker \(pid \d+\) {words}\. The call may have run in part", error.evalue)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +211,20 @@ def test_an_error_of_a_call_inside_the_body_is_the_awaiters(alone):
     assert "is an async function" in alone.wool_error("await pool.submit(coroutine)").evalue
     alone.wool("try: await pool.submit(sys.exit, 3)\nexcept SystemExit as e: code = e.code")
     assert alone.value("code") == 3
+
+
+def test_calls_that_await_themselves_without_end_are_a_recursion_error(alone):
+    alone.ok("""
+        async def deeper(n): return await pool.submit(down, n + 1)
+        def down(n): return asyncio.run(deeper(n))
+    """)
+    result = alone.run("pool.submit(down, 0).result()")
+    assert result.error.ename == "RecursionError"
+    assert "maximum recursion depth exceeded" in result.error.evalue
+    assert "`down`" in result.error.evalue
+    assert "wool_jupyter" not in result.error.traceback
+    assert result.stderr == ""
+    assert alone.wool("await pool.submit(abs, -1)").value == "1"
 
 
 @pytest.mark.parametrize("body", ["await pool.submit(stays)", "await asyncio.gather(pool.submit(time.sleep, 60))"])

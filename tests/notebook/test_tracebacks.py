@@ -13,7 +13,7 @@ from traitlets.config import Config
 from wool_jupyter.errors import NoWorkersAvailable
 from wool_jupyter.notebook.source import prepare_source
 from wool_jupyter.notebook.tracebacks import show_natively, show_plainly
-from wool_jupyter.wire import exceptions
+from wool_jupyter.wire import tracebacks as wire
 from wool_jupyter.wire.exceptions import reduce_exception
 
 # Its frames have to lie in the package. The body runs here, and its error makes the trip.
@@ -62,7 +62,7 @@ class Notebook:
         names = {"seen": self.seen, "shell": shell, "__name__": "wool_jupyter.notebook.magics"}
         for used in (NoWorkersAvailable, dumped, prepare_source, show_natively, show_plainly):
             names[used.__name__] = used
-        exec(compile(MAGIC, exceptions._PACKAGE + "notebook/magics.py", "exec"), names)
+        exec(compile(MAGIC, wire._PACKAGE + "notebook/magics.py", "exec"), names)
         for magic in ("wool", "refused"):
             shell.register_magic_function(names[magic], "cell", magic)
 

@@ -12,7 +12,6 @@ import pytest
 
 from tests.support import call_bodies
 from tests.support.executors import pool_of
-from tests.support.requests import cell_request
 from tests.support.waiting import wait_until
 from wool_jupyter import host
 from wool_jupyter.errors import NoWorkersAvailable, WorkerDied
@@ -170,21 +169,6 @@ def test_short_calls_do_not_wait_behind_one_that_takes_unexpectedly_long(folder,
 # One line.
 
 
-def begin_cell(bench, tmp_path, name, source):
-    directory = tmp_path / name
-    directory.mkdir()
-
-    async def whole():
-        call = await bench.pool.run("cell", cell_request(source, directory))
-        try:
-            while not call.ended:
-                await call.step()
-        finally:
-            await call.close()
-
-    return bench.bridge.enter(whole())
-
-
 def stands_in_line(bench, turns):
     wait_until(lambda: bench.on_loop(lambda: bench.pool.line.waiting) == turns)
 
@@ -199,7 +183,7 @@ def test_cells_and_calls_have_their_turns_as_they_came(tmp_path):
                 asked.append(executor.submit(call_bodies.appends, order, name))
             else:
                 source = f"with open({str(order)!r}, 'a') as file: file.write('{name} ')"
-                asked.append(begin_cell(bench, tmp_path, name, source))
+                asked.append(bench.begin_cell(tmp_path / name, source))
             stands_in_line(bench, len(asked))
         let_go(tmp_path)
         wait([held, *asked], timeout=60)
@@ -209,7 +193,7 @@ def test_cells_and_calls_have_their_turns_as_they_came(tmp_path):
 def test_a_cell_among_thousands_of_calls_gets_a_main_thread_soon(tmp_path):
     with pool_of(2) as bench, bench.executor() as executor:
         futures = [executor.submit(abs, -n) for n in range(10_000)]
-        begin_cell(bench, tmp_path, "cell", "x = 1").result(60)
+        bench.begin_cell(tmp_path / "cell", "x = 1").result(60)
         assert not futures[-1].done()
         assert sum(future.result(timeout=60) for future in futures) == sum(range(10_000))
 

@@ -23,12 +23,14 @@ from wool_jupyter import host
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.root import OVERRIDE, kernel_namespace
 from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WoolError, WorkerDied
-from wool_jupyter.pool import events
+from wool_jupyter.pool import events, supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
+from wool_jupyter.pool.lent import OtherWorkers
 from wool_jupyter.pool.worker_pool import WorkerPool
 from wool_jupyter.settings import PoolSettings
-from wool_jupyter.wire import cells
+from wool_jupyter.wire import calls, cells
+from wool_jupyter.worker.identity import Identity
 
 DEADLINE_S = 60  # a worker's start is most of a second of CPU, and the machine may be busy
 
@@ -448,6 +450,12 @@ def test_a_call_that_dies_begins_once_and_never_elsewhere():
     run(main())
 
 
+@pytest.fixture
+def stopped_in_between(monkeypatch):
+    """A worker that is stopped is so since it was looked at."""
+    monkeypatch.setattr(host, "is_stopped", lambda _: False)
+
+
 async def sent_to_one_that_is_stopped(bench):
     """A body that was sent to a worker, which holds still: its name, its call, and the worker."""
     await bench.works()
@@ -459,6 +467,7 @@ async def sent_to_one_that_is_stopped(bench):
     return name, call, pid
 
 
+@pytest.mark.usefixtures("stopped_in_between")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_call_whose_worker_died_before_it_began_runs_elsewhere(workers):
     async def main():
@@ -480,6 +489,7 @@ def test_a_call_whose_worker_died_before_it_began_runs_elsewhere(workers):
     run(main())
 
 
+@pytest.mark.usefixtures("stopped_in_between")
 def test_a_call_whose_worker_was_ended_on_purpose_runs_nowhere():
     async def main():
         async with pool_of(2) as bench:
@@ -493,6 +503,7 @@ def test_a_call_whose_worker_was_ended_on_purpose_runs_nowhere():
     run(main())
 
 
+@pytest.mark.usefixtures("stopped_in_between")
 @pytest.mark.parametrize("given_up", ["closed", "cancelled", "both"])
 def test_a_call_that_is_given_up_while_it_is_placed_again_holds_no_slot(given_up):
     async def main():
@@ -517,6 +528,44 @@ def test_a_call_that_is_given_up_while_it_is_placed_again_holds_no_slot(given_up
             await call.close()
             await bench.fits(1)
             assert name not in bench.stage.begun
+
+    run(main())
+
+
+def test_a_worker_that_is_stopped_gets_no_call_while_another_is_there():
+    async def main():
+        async with pool_of(2) as bench:
+            await bench.warm(2)
+            pid = await bench.works()
+            hold_still(pid)
+            assert await bench.works() != pid
+            os.kill(pid, signal.SIGCONT)
+            await bench.fits(2)
+
+    run(main())
+
+
+def test_a_stopped_worker_is_replaced_unless_a_value_lives_there_alone(monkeypatch):
+    monkeypatch.setattr(supervisor, "PROBES", 1)
+    pinned = set()
+
+    async def main():
+        async with pool_of(2, pinned=pinned.__contains__) as bench:
+            workers = await bench.warm(2)
+            pid = await bench.works()
+            pinned.update(uid for uid, each in workers.items() if each == pid)
+            (other,) = set(workers.values()) - {pid}
+            hold_still(pid)
+            hold_still(other)
+            asked = [bench.begin(), bench.begin()]
+            await bench.gone(other)
+            await until(lambda: len(bench.stage.inside) == 1)
+            assert psutil.Process(pid).status() == psutil.STATUS_STOPPED
+            os.kill(pid, signal.SIGCONT)
+            await until(lambda: len(bench.stage.inside) == 2)
+            assert pid in {bench.stage.pids[name] for name, _ in asked}
+            await bench.end([(name, await asking) for name, asking in asked])
+            await bench.fits(2)
 
     run(main())
 
@@ -594,6 +643,28 @@ def test_workers_that_others_announce_in_the_namespace_get_no_call(monkeypatch):
                 for each in held:
                     await bench.end([each])
                 await bench.fits(2)
+
+    run(main())
+
+
+def test_a_worker_gives_no_call_to_workers_that_others_announce(monkeypatch):
+    """Nor does its pool."""
+
+    async def main():
+        async with pool_of(1) as bench:
+            top = bench.directory.parents[1]
+            monkeypatch.setenv(OVERRIDE, str(top.parent))
+            borrowed = LocalDiscovery.borrow(bench.directory.parent.name, root=top)
+            (uid,) = own_uids(bench)
+            lender = OtherWorkers(Identity(uid, str(bench.directory), None))
+            async with WorkerPool(spawn=1, discovery=borrowed) as others:
+                await others.proxy.start()
+                await until(lambda: len(others.proxy.workers.workers) == 2)
+                places = lender.places()
+                body = calls.pack_blocking(calls.Invocation(os.getpid, (), {}), calls.Data(places)).body
+                assert await lender.place(body, places=places, ambient={}) is None
+                lender.forget(places)
+            await lender._found.stop()
 
     run(main())
 

@@ -17,6 +17,7 @@ from wool_jupyter.pool import events
 from wool_jupyter.pool import starts as module
 from wool_jupyter.pool.announcer import Announcer
 from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.processes import Processes
 from wool_jupyter.pool.starts import Starts
 
 
@@ -34,12 +35,13 @@ class Publisher:
 
 
 @asynccontextmanager
-async def home_of_starts(publisher, **options):
+async def home_of_starts(publisher, *, admitted=None, timeout_s=60, environment=os.environ):
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
         try:
-            given = {"admitted": None, "timeout_s": 60, "environment": os.environ, **options}
-            yield home, Starts(home, await home.nursery(os.environ), Announcer(publisher), **given)
+            nursery = await home.nursery(os.environ)
+            processes = Processes(home, nursery, environment=environment, timeout_s=timeout_s)
+            yield home, Starts(home, nursery, processes, Announcer(publisher), admitted=admitted)
         finally:
             await home.leave()
 

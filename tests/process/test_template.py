@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from contextlib import asynccontextmanager
@@ -61,7 +62,10 @@ class Bench:
 
     @staticmethod
     def way_of(pid):
-        return "forked" if "wool_jupyter.worker.template" in psutil.Process(pid).cmdline() else "started"
+        """Of one that was forked the beginning of its name stands where that of the template stood."""
+        arguments = psutil.Process(pid).cmdline()
+        (short,) = re.findall("^[0-9a-f]{8}", arguments[arguments.index("wool_jupyter.worker") + 1])
+        return "forked" if short in arguments else "started"
 
 
 @asynccontextmanager
@@ -113,6 +117,20 @@ def test_a_forked_worker_is_like_one_that_was_started():
             assert way == "started"
             assert json.loads(forked) == json.loads(started)
             assert json.loads(forked)["parent"] == bench.nursery.pid
+
+    run(main())
+
+
+def test_each_process_of_a_pool_is_known_by_its_name():
+    async def main():
+        async with bench_of("numpy") as bench:
+            (forked, _), (started, _) = await bench.worker(), await bench.worker(environment={**os.environ, "A": "1"})
+            nursery, template = bench.nursery.pid, bench.nursery.template_pid
+            seen = [psutil.Process(pid) for pid in (nursery, template, forked.pid, started.pid)]
+            assert [each.name() for each in seen] == ["wool nursery", "wool template", "wool worker", "wool worker"]
+            given = [str(nursery), "numpy"]
+            assert seen[1].cmdline() == [*PYTHON, "wool_jupyter.worker.template", *given]
+            assert seen[2].cmdline() == [*PYTHON, "wool_jupyter.worker", forked.uid[:8], *given]
 
     run(main())
 

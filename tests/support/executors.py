@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.support.pools import lives, names_in, pool_processes
+from tests.support.requests import cell_request
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.root import kernel_namespace
 from wool_jupyter.discovery.subscription import subscriber_pool
@@ -89,6 +90,21 @@ class Bench:
 
     def executor(self, **options):
         return _Executor(lambda: self.line, lambda: self.submitter, Terms(**options))
+
+    def begin_cell(self, directory, source):
+        """A cell, beside the calls. Its text goes to `directory`. The future of its worker's pid."""
+        directory.mkdir()
+
+        async def whole():
+            call = await self.pool.run("cell", cell_request(source, directory))
+            try:
+                while not call.ended:
+                    await call.step()
+            finally:
+                await call.close()
+            return call.worker.pid
+
+        return self.bridge.enter(whole())
 
     def on_loop(self, function, *args):
         async def asked():

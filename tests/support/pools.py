@@ -27,7 +27,7 @@ def pool_workers(owner_pid: int) -> list[psutil.Process]:
 
 
 def is_template(process: psutil.Process) -> bool:
-    """What it has forked has its arguments, too, but hears interrupts."""
+    """What it has just forked has its arguments, too, but hears interrupts."""
     return "wool_jupyter.worker.template" in process.cmdline() and host.ignores(process.pid, signal.SIGINT)
 
 

@@ -35,8 +35,9 @@ class _Worker:
     def submit(self, run, *args):
         return _Job(self._pool.tasks.start(run(*args), "main thread", awaited=True))
 
-    def interrupt(self, _job):
-        self._interrupted.set()
+    def interrupt(self, job):
+        if not job.done.done():
+            self._interrupted.set()
 
     async def run(self, opening, parts, listener):
         loop = asyncio.get_running_loop()
@@ -59,7 +60,7 @@ class _Call:
 
     def __init__(self, pool, worker, body):
         self._pool, self._worker, self._body = pool, worker, worker.routine(body)
-        self._begun = self.ended = False
+        self._begun = self.ended = self._rests = False
 
     @property
     def worker(self):
@@ -84,11 +85,24 @@ class _Call:
         self.ended = last
         return data
 
+    def rest(self):
+        self._rests = True
+        self._pool.free.insert(0, self._worker)
+        self._pool.line.add()
+
+    def go_on(self):
+        if self._worker not in self._pool.free or not self._pool.line.take_at_once():
+            return False
+        self._rests = False
+        self._pool.free.remove(self._worker)
+        return True
+
     async def close(self):
         if not self.ended:
             await self._body.close()
-        self._pool.free.append(self._worker)
-        self._pool.line.add()
+        if not self._rests:
+            self._pool.free.append(self._worker)
+            self._pool.line.add()
 
 
 class VirtualPool:
@@ -100,6 +114,7 @@ class VirtualPool:
         self.durations = durations or {}
         self.began = []  # (name, number of the worker)
         self.messages = 0
+        self.runs = 0
         self.tasks = OwnedTasks("virtual pool")
         self.free = [_Worker(self, number) for number in range(workers)]
         self.queue = CallQueue(self)
@@ -113,6 +128,7 @@ class VirtualPool:
 
     async def run(self, _routine, body, *, about, who):
         await self.line.take(who)
+        self.runs += 1
         worker = self.free.pop(0)
         try:
             return _Call(self, worker, body())
@@ -121,8 +137,8 @@ class VirtualPool:
             self.line.add()
             raise
 
-    def put(self, *names, origin, ambient=None, function="f"):
-        """Their futures. Calls of one function have a common cost."""
+    def items(self, *names, origin, ambient=None, function="f"):
+        """Calls of one function have a common cost."""
         cost = self.costs.setdefault(function, Cost())
         items = [
             Item(Future(self._callbacks), origin, origin.state if ambient is None else ambient, name, cost, 0,
@@ -131,6 +147,11 @@ class VirtualPool:
         ]  # fmt: skip
         for _ in items:
             origin.submitted()
+        return items
+
+    def put(self, *names, **options):
+        """Their futures."""
+        items = self.items(*names, **options)
         self.queue.put(items)
         return [item.future for item in items]
 

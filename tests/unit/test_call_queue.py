@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from tests.support.loops import run_virtual, settle, until
 from tests.support.virtual_pool import WAY_S, Origin, VirtualPool
 from wool_jupyter.errors import NoWorkersAvailable, WorkerDied
+from wool_jupyter.pool.call_run import _FUNCTIONS
 from wool_jupyter.pool.pacing import Ahead, Cost
-from wool_jupyter.settings import RECALL_S, RUN_S
+from wool_jupyter.settings import RECALL_S, REST_S, RUN_S
+from wool_jupyter.wire import calls
 
 # How far ahead.
 
@@ -172,7 +174,9 @@ async def test_calls_that_come_back_are_first_again_in_their_order(pool):
     later = pool.put(*names("c", 10, pool, 0.001), origin=other, function="another")
     await pool.all_done([*held, *unexpected, *later])
     order = [name for name, _ in pool.began][100:]
-    assert [name for name in order if name[0] in "bc"] == [f"{each}{n}" for each in "bc" for n in range(10)]
+    for each in "bc":
+        assert [name for name in order if name[0] == each] == [f"{each}{n}" for n in range(10)]
+    assert order.index("b0") < order.index("c0")
 
 
 @in_pool(1)
@@ -205,6 +209,70 @@ async def test_calls_that_came_behind_a_cell_do_not_overtake_it(pool):
     assert [name for name, _ in pool.began][50:] == ["held0", "second0", "second1"]
     pool.line.add()
     await pool.all_done([*first, *behind])
+
+
+# Runs that rest.
+
+
+@in_pool(2)
+async def test_calls_one_after_the_other_are_one_run_until_a_pause(pool):
+    origin = Origin()
+    for n in range(10):
+        await pool.all_done(pool.put(*names(f"{n}-", 1, pool, 0.001), origin=origin))
+        await asyncio.sleep(REST_S / 2)
+    assert pool.runs == 1
+    await asyncio.sleep(REST_S)
+    await pool.all_done(pool.put(*names("late", 1, pool, 0.001), origin=origin))
+    assert pool.runs == 2
+    assert Counter(worker for _, worker in pool.began) == {0: 11}
+
+
+@in_pool(1)
+async def test_a_run_that_rests_holds_no_main_thread(pool):
+    origin = Origin()
+    await pool.all_done(pool.put(*names("a", 1, pool, 0.001), origin=origin))
+    assert pool.line.take_at_once()  # a cell
+    later = pool.put(*names("b", 2, pool, 0.001), origin=origin)
+    await asyncio.sleep(1)
+    assert [name for name, _ in pool.began] == ["a0"]
+    pool.line.add()
+    await pool.all_done(later)
+    assert (pool.runs, pool.line.free) == (2, 1)
+
+
+@in_pool(2)
+async def test_many_calls_for_a_run_that_rests_are_shared_with_other_workers(pool):
+    origin = Origin()
+    await pool.all_done(pool.put(*names("a", 40, pool, 0.01), origin=origin))
+    began = now()
+    await pool.all_done(pool.put(*names("b", 20, pool, 0.01), origin=origin))
+    assert now() - began < 0.1 + 0.03
+    assert Counter(worker for name, worker in pool.began if name[0] == "b") == {0: 10, 1: 10}
+
+
+@in_pool(1)
+async def test_a_call_that_was_cancelled_wakes_no_run_that_rests(pool):
+    origin = Origin()
+    await pool.all_done(pool.put(*names("a", 1, pool, 0.001), origin=origin))
+    items = pool.items(*names("b", 2, pool, 0.001), origin=origin)
+    assert all(item.future.cancel() for item in items)
+    pool.queue.put(items)
+    await settle()
+    assert (origin.unfinished, pool.line.free) == (0, 1)
+    await pool.all_done(pool.put(*names("c", 1, pool, 0.001), origin=origin))
+    assert [name for name, _ in pool.began] == ["a0", "c0"]
+
+
+@in_pool(1)
+async def test_a_worker_keeps_a_bounded_number_of_functions_for_one_run(pool):
+    origin, functions = Origin(), []
+    for n in range(_FUNCTIONS + 1):
+        (item,) = pool.items(*names(f"{n}-", 1, pool, 0.001), origin=origin)
+        item.function = calls.PackedFunction(abs, calls.Data(()))
+        functions.append(item.function)  # each is another one
+        pool.queue.put([item])
+        await pool.all_done([item.future])
+    assert pool.runs == 2
 
 
 @in_pool(2)

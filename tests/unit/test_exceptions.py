@@ -10,8 +10,9 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from wool_jupyter.wire import exceptions
-from wool_jupyter.wire.exceptions import ReprOnly, frames_of, reduce_exception, traceback_from
+from wool_jupyter.wire import tracebacks
+from wool_jupyter.wire.exceptions import reduce_exception
+from wool_jupyter.wire.tracebacks import ReprOnly, frames_of, traceback_from
 
 
 class Pickler(cloudpickle.Pickler):
@@ -330,7 +331,7 @@ def test_a_local_with_a_broken_repr_is_shown_by_its_type():
 def test_reprs_of_locals_are_bounded():
     error = raised_by("def f(a, b):\n    1 / 0\nf('x' * 10_000, list(range(10_000)))")
     (_, record) = frames_of(error.__traceback__)
-    assert max(map(len, record.local_reprs)) <= exceptions.REPR_CHARS_MAX
+    assert max(map(len, record.local_reprs)) <= tracebacks.REPR_CHARS_MAX
 
 
 def test_of_a_very_deep_recursion_both_ends_are_kept():
@@ -341,7 +342,7 @@ def test_of_a_very_deep_recursion_both_ends_are_kept():
     finally:
         sys.setrecursionlimit(limit)
     records = frames_of(error.__traceback__)
-    assert len(records) == exceptions.FRAMES_MAX
+    assert len(records) == tracebacks.FRAMES_MAX
     assert records[0].name == "<module>"
     assert records[-1].local_reprs == ("0",)
 
@@ -349,7 +350,7 @@ def test_of_a_very_deep_recursion_both_ends_are_kept():
 def in_package(source, **names):
     """Runs `source` as if it were a file of wool_jupyter."""
     namespace = {"__name__": "wool_jupyter.worker.runner", **names}
-    exec(compile(source, exceptions._PACKAGE + "worker/runner.py", "exec"), namespace)
+    exec(compile(source, tracebacks._PACKAGE + "worker/runner.py", "exec"), namespace)
 
 
 def test_frames_above_the_cell_are_dropped():
@@ -365,7 +366,7 @@ def test_without_a_frame_of_the_cell_what_is_not_ours_is_kept():
     with pytest.raises(json.JSONDecodeError) as caught:
         in_package("import json\njson.loads('{')")
     files = [record.file for record in frames_of(caught.tb)]
-    assert not any(file.startswith(exceptions._PACKAGE) for file in files)
+    assert not any(file.startswith(tracebacks._PACKAGE) for file in files)
     assert files[-1] == json.decoder.__file__
 
 

@@ -202,6 +202,16 @@ def test_use_of_a_process_is_read_whatever_its_name(tmp_path):
     assert usage.peak_rss_bytes == 12345 << 10
 
 
+@pytest.mark.parametrize(("state", "stopped"), [("S", False), ("T", True), ("t", True)])
+def test_a_process_that_is_held_still_is_told_whatever_its_name(tmp_path, state, stopped):
+    make_process(tmp_path, stat=STAT.replace(") S ", f") {state} "))
+    assert host.is_stopped(4711, tmp_path) is stopped
+
+
+def test_nothing_is_held_still_where_the_system_does_not_say(tmp_path):
+    assert not host.is_stopped(4711, tmp_path)
+
+
 @pytest.mark.parametrize(
     "files",
     [
@@ -228,3 +238,24 @@ def test_use_of_a_real_process_is_what_psutil_says():
     assert usage.cpu_s == pytest.approx(sum(process.cpu_times()[:2]), abs=0.5)
     assert usage.rss_bytes == pytest.approx(process.memory_info().rss, rel=0.1)
     assert usage.peak_rss_bytes >= usage.rss_bytes * 0.9
+
+
+@linux_only
+def test_arguments_are_renamed_as_others_see_them_where_they_are_found():
+    import psutil
+
+    source = (
+        "import sys\n"
+        "from wool_jupyter import host\n"
+        "print(host.rename_arguments(b'one\\0two\\0', b'a\\0bcdef\\0'))\n"
+        "print(host.rename_arguments(b'three\\0', b'other\\0'), flush=True)\n"
+        "input()\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", source, "zero", "one", "two", "four"], **pipes) as process:
+        assert process.stdout.readline() == "True\n"
+        assert process.stdout.readline() == "False\n"
+        assert psutil.Process(process.pid).cmdline()[3:] == ["zero", "a", "bcdef", "four"]
+        process.communicate("\n")
+    with pytest.raises(ValueError, match="different lengths"):
+        host.rename_arguments(b"a", b"bc")

@@ -1,5 +1,7 @@
 """Who binds a name that several want."""
 
+import weakref
+
 import pytest
 
 from wool_jupyter.notebook.pending import Pending
@@ -132,3 +134,30 @@ def test_what_is_bound_anew_is_not_missed(pending, namespace, how):
 def test_an_object_that_is_changed_is_held(pending):
     pending.submitted(1, binds=set(), changes={"old"})
     assert pending.holders({"old"}) == {1: ["old"]}
+
+
+def test_a_new_object_in_the_place_of_an_old_one_is_another(pending, namespace):
+    """As `exec` may bind any name. A list that is let go lends its memory, and so its `id`, to the next one."""
+    namespace["items"] = []
+    pending.submitted(1, binds={"x"})
+    del namespace["items"]
+    namespace["items"] = []
+    assert not pending.takes(1, "items")
+
+
+def test_what_a_cell_deletes_is_gone_though_a_job_is_under_way(pending, namespace):
+    class Thing:
+        pass
+
+    thing, listed = Thing(), Thing()
+    at_once, then = weakref.ref(thing), weakref.ref(listed)
+    namespace |= {"thing": thing, "things": [listed]}
+    del thing, listed
+    pending.submitted(1, binds={"x"})
+    del namespace["thing"], namespace["things"]
+    assert at_once() is None
+    pending.cell_ended({"thing", "things"})
+    assert then() is None
+    assert not pending.takes(1, "things")
+    namespace["things"] = None
+    assert not pending.takes(1, "things")

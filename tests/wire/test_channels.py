@@ -293,6 +293,33 @@ def test_a_stream_that_nobody_asks_for_its_next_value_stands_in_no_call_s_way(at
     run_shared(main())
 
 
+def test_a_stream_that_was_set_aside_is_no_load_until_its_next_command(at):
+    async def main():
+        metadata = at()
+        async with serving(metadata):
+            connection = connection_to(metadata)
+            stream = await connection.dispatch("echo", b"one")
+            stream.set_aside()  # it may begin at any time
+            assert connection.load == 1
+            assert await stream.step() == b"one"
+            stream.set_aside()
+            stream.set_aside()
+            assert connection.load == 0
+            asked = asyncio.create_task(stream.step(b"two"))
+            await asyncio.sleep(0)
+            stream.set_aside()  # its command is under way
+            assert (connection.load, await asked) == (1, b"two")
+            stream.set_aside()
+            stream.close()
+            stream.set_aside()
+            assert connection.load == 0
+            other = await connection.dispatch("echo", b"one")
+            assert connection.load == 1
+            other.close()
+
+    run_shared(main())
+
+
 async def _fails(body):
     raise LookupError
     yield

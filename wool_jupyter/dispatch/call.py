@@ -28,6 +28,10 @@ class Sender(Protocol):
         """Nothing of the call runs, or will before its next command."""
         ...
 
+    def set_aside(self, number: int) -> None:
+        """One that rests: it is no load either."""
+        ...
+
     def goes_on(self, number: int) -> None:
         """A command was sent. Nothing, unless it rests."""
         ...
@@ -105,6 +109,11 @@ class Call:
     def cancel(self) -> None:
         """As `interrupt`, a CancelledError. Ends a routine that waits for a command."""
         self._say(frames.Cancel(self.number))
+
+    def set_aside(self) -> None:
+        """It waits for its next command, for long perhaps: until then it is no load of its worker."""
+        if not (self.ended or self._pending):
+            self._connection.set_aside(self.number)
 
     def _say(self, frame: frames.Request) -> None:
         if not self.ended:

@@ -33,14 +33,17 @@ class Channel:
         bounded: bool = True,
         broke: Callable[[], object] = lambda: None,
         rests: Callable[[int], object] = lambda _: None,
+        aside: Callable[[int], object] = lambda _: None,
     ) -> None:
         """`bounded`: the worker's own word holds for the number of calls. `broke` is called once, when the stream has ended.
-        `rests` hears of one more call, or one less, that waits for its client."""
+        `rests` hears of one more call, or one less, that waits for its client; `aside` of those that are no load meanwhile."""
         self.permits = Permits(key.options.max_concurrent_streams if bounded else sys.maxsize)
         self._key = key
         self._broke = broke
         self._rests = rests
+        self._aside = aside
         self._resting: set[int] = set()
+        self._set_aside: set[int] = set()  # of those
         self._calls: dict[int, tuple[Call, Callable[[], object]]] = {}
         self._tasks = OwnedTasks(f"channel to {key.target}")
         self._link: Link | None = None
@@ -114,7 +117,15 @@ class Channel:
             self.permits.give_back()
             self._rests(1)
 
+    def set_aside(self, number: int) -> None:
+        if number in self._resting and number not in self._set_aside:
+            self._set_aside.add(number)
+            self._aside(1)
+
     def goes_on(self, number: int) -> None:
+        if number in self._set_aside:
+            self._set_aside.discard(number)
+            self._aside(-1)
         if number in self._resting:
             self._resting.discard(number)
             self.permits.take_at_once()
@@ -181,6 +192,7 @@ class Channels:
         self.bounded = True
         self._loads: Counter[str] = Counter()
         self._resting: Counter[str] = Counter()
+        self._aside: Counter[str] = Counter()
         self._told: WeakSet[asyncio.Event] = WeakSet()
         # A broken channel may still be in use: under a number of its own it stands in nobody's way.
         self._current: dict[ChannelKey, int] = {}
@@ -195,11 +207,12 @@ class Channels:
         return self._pool.stats
 
     def load(self, target: str) -> int:
-        """Users of channels to that worker, those included that wait for one to open: by whatever key, replaced ones too."""
-        return self._loads[target]
+        """Users of channels to that worker, those included that wait for one to open: by whatever key, replaced ones too. Without
+        the calls that were set aside."""
+        return self._loads[target] - self._aside[target]
 
     def running(self, target: str) -> int:
-        """As `load`, without the calls that wait for their client."""
+        """As `load`, without any call that waits for its client."""
         return self._loads[target] - self._resting[target]
 
     def tell(self, event: asyncio.Event) -> None:
@@ -234,6 +247,13 @@ class Channels:
         if more > 0:
             self._tell()
 
+    def _set_aside(self, target: str, more: int) -> None:
+        self._aside[target] += more
+        if not self._aside[target]:
+            del self._aside[target]
+        if more > 0:
+            self._tell()
+
     def _tell(self) -> None:
         for event in self._told:
             event.set()
@@ -259,6 +279,7 @@ class Channels:
             bounded=self.bounded,
             broke=functools.partial(self._lose, key, number),
             rests=functools.partial(self._rests, key.target),
+            aside=functools.partial(self._set_aside, key.target),
         )
         await channel.open()
         return channel

@@ -87,6 +87,7 @@ class WorkerProxy:
         self._placed_at: Callable[[UUID], object] = lambda _: None
         self._failed: Callable[[UUID], bool] = lambda _: False
         self._dropped: Callable[[UUID], object] = lambda _: None
+        self._asks: Callable[[UUID], object] = lambda _: None
         self._balancer = loadbalancer or RoundRobinLoadBalancer()
         self.id = uuid4()
         self._members = Membership(lease=lease, token=token)
@@ -222,11 +223,12 @@ class WorkerProxy:
         placed: Callable[[UUID], object],
         failed: Callable[[UUID], bool],
         dropped: Callable[[UUID], object] = lambda _: None,
+        asks: Callable[[UUID], object] = lambda _: None,
     ) -> None:
         """`placed` hears of each worker that took a call, `failed` of each that could not be asked, even if another took it, and
-        `dropped` of each that the discovery says has left. `failed` returns whether somebody looks after that worker, who then
-        also has to `readmit` it."""
-        self._placed_at, self._failed, self._dropped = placed, failed, dropped
+        `dropped` of each that the discovery says has left. `asks` hears of each that is about to be asked, and may raise NotReached
+        instead. `failed` returns whether somebody looks after that worker, who then also has to `readmit` it."""
+        self._placed_at, self._failed, self._dropped, self._asks = placed, failed, dropped, asks
 
     async def changed(self, *, within_s: float) -> None:
         """Returns when somebody has been admitted or evicted, when a call has ended, or after that time."""
@@ -290,6 +292,7 @@ class WorkerProxy:
             full.add(uid)
             return None
         try:
+            self._asks(uid)
             return await connection.dispatch(routine, body, begun=begun)
         except RpcError as error:
             is_cared_for = self._failed(uid)

@@ -8,6 +8,7 @@ import asyncio
 import sys
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any, Generic, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -15,7 +16,7 @@ from wool_jupyter.errors import BlockedOnOwnPool
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.pool.lent import Lent, OtherWorkers
-from wool_jupyter.wire import ambient, calls
+from wool_jupyter.wire import ambient, calls, pickling
 from wool_jupyter.worker.identity import Identity
 
 T = TypeVar("T")
@@ -50,9 +51,13 @@ class BorrowedPool:
     executor = _refuse
 
     async def _run(self, invocation: calls.Invocation) -> Any:
+        is_of_body = self._inner.can_run()
+        if is_of_body:
+            self._inner.check_room(invocation.function)
         places = self._others.places()
         try:
-            packed = calls.pack_blocking(invocation, calls.Data(places))
+            with pickling.unhindered() if is_of_body else nullcontext():
+                packed = calls.pack_blocking(invocation, calls.Data(places))
             outcome = await self._outcome(packed.body, places, ambient.of_calls())
             value, error = calls.Arrived(outcome).loaded()
         finally:

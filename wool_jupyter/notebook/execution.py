@@ -19,6 +19,7 @@ from wool_jupyter.notebook import told, widgets
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, Sending, loaded
 from wool_jupyter.notebook.job_output import Place, Record, Shown, joined
+from wool_jupyter.notebook.stopped import StoppedWorkers
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import INTERRUPT_GRACE_S
 from wool_jupyter.wire import cells
@@ -110,13 +111,16 @@ class Execution:
         self._call = call
         self._began_s = time.monotonic()
         self.state = "running"
-        self._tasks.start(self._read_on(), "text")
+        self._tasks.start(self._read_on(call), "text")
         self._news(self)
 
-    async def _read_on(self) -> None:
+    async def _read_on(self, call: PoolCall) -> None:
+        stopped = StoppedWorkers()
         while True:
             await asyncio.sleep(_TEXT_EVERY_S)
             await self._in_turn(self._show_ready)
+            for text in stopped.look(lambda: [call.worker.pid]):
+                await self._in_turn(partial(self.show_text, "stderr", f"wool: {text}\n"))
 
     async def take(self, event: cells.Event) -> bytes | None:
         match event:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from wool_jupyter.errors import in_words
 from wool_jupyter.notebook.shipment import Shipment
-from wool_jupyter.wire import buffers, classes, patching, pickling
+from wool_jupyter.wire import buffers, classes, patching, pickling, type_facts
 
 
 @dataclass
@@ -85,7 +85,7 @@ def load(reply: buffers.Parcel, shipment: Shipment, *, takes: Callable[[str], bo
                 case "name":
                     bound = dict.fromkeys(filter(takes, shipment.route.homes(name)), made)
                     arrived.names.update(bound)
-                    if pickling.load_order(made) < pickling.DATA:  # a `__setstate__` of what follows may need it
+                    if type_facts.load_order(made) < type_facts.DATA:  # a `__setstate__` of what follows may need it
                         shipment.namespace.update(bound)
                 case "apart":
                     arrived.apart = {name: new for name, new in made.items() if takes(name)}

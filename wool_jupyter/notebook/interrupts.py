@@ -22,6 +22,7 @@ class Target(Protocol):
 
     def interrupt(self) -> None: ...
     def ignores_interrupts(self) -> bool: ...
+    def is_stopped(self) -> bool: ...
     def end(self) -> None: ...
     def kill(self) -> None: ...
 
@@ -74,7 +75,7 @@ class Interrupts:
                 target.interrupt()
             elif self._passed_on == 2:
                 self._told = True
-                yield self._standing()
+                yield self._standing(target)
             else:
                 self.ended = True
                 target.kill()
@@ -85,22 +86,24 @@ class Interrupts:
             return
         if self._waited_s() > INTERRUPT_GRACE_S:
             self.ended = True
-            yield f"the interrupt has not reached the cell in {INTERRUPT_GRACE_S:.0f} s: it is in a call that does not return"
+            why = "its worker is stopped" if target.is_stopped() else "it is in a call that does not return"
+            yield f"the interrupt has not reached the cell in {INTERRUPT_GRACE_S:.0f} s: {why}"
             target.end()
         elif not self._told:
             self._told = True
-            yield self._standing()
+            yield self._standing(target)
 
     def _waited_s(self) -> float:
         return time.monotonic() - self._first_s
 
-    def _standing(self) -> str:
+    def _standing(self, target: Target) -> str:
         waited_s = self._waited_s()
         if self._delivered:
             return f"the cell was interrupted {waited_s:.0f} s ago and works on; ■ once more ends its worker"
         left_s = max(0.0, INTERRUPT_GRACE_S - waited_s)
+        why = "whose worker is stopped" if target.is_stopped() else "which is in a call that has not returned"
         return (
-            f"the interrupt of {waited_s:.0f} s ago has not reached the cell, which is in a call that has not returned; "
+            f"the interrupt of {waited_s:.0f} s ago has not reached the cell, {why}; "
             f"its worker is ended in {left_s:.0f} s, or at the next ■"
         )
 

@@ -24,6 +24,7 @@ from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.shipment import AS_CAPTURED, Route
 from wool_jupyter.notebook.source import CellSource, prepare_source
 from wool_jupyter.notebook.status_line import StatusLine
+from wool_jupyter.notebook.stopped import StoppedWorkers
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import ambient, cells
@@ -119,6 +120,7 @@ class _Waiting:
     ) -> None:
         self._replay = replay
         self._shell = shell
+        self._runtime = runtime
         self._bridge = runtime.bridge
         self._jobs_ahead = 0 if runtime.background is None else len(runtime.background.unended())
         self._pool = pool
@@ -127,6 +129,7 @@ class _Waiting:
         self._events: queue.SimpleQueue[tuple[cells.Event, Future[bytes | None]] | None] = queue.SimpleQueue()
         self._running: _Running | None = None
         self._explains_at_s: float | None = monotonic() + EXPLAIN_S
+        self._stopped = StoppedWorkers()
 
     # A `Sink`, on the loop.
 
@@ -181,14 +184,20 @@ class _Waiting:
 
     def _look(self) -> None:
         self._status.tick()
-        if self._running is None:
+        running = self._running
+        for text in self._stopped.look(self._workers if running is None else running.workers):
+            notice(text)
+        if running is None:
             if self._interrupts.pressed:
                 raise KeyboardInterrupt
             self._explain_the_wait()
             return
         self._replay.tick()
-        for text_of_it in self._interrupts.pass_on(self._running):
-            notice(text_of_it)
+        for text in self._interrupts.pass_on(running):
+            notice(text)
+
+    def _workers(self) -> list[int]:
+        return [worker.pid for worker in self._runtime.workers()]
 
     def _explain_the_wait(self) -> None:
         if self._explains_at_s is not None and monotonic() > self._explains_at_s and self._jobs_ahead:
@@ -260,6 +269,12 @@ class _Running:
 
     def ignores_interrupts(self) -> bool:
         return host.ignores(self._call.worker.pid, signal.SIGINT)
+
+    def is_stopped(self) -> bool:
+        return host.is_stopped(self._call.worker.pid)
+
+    def workers(self) -> list[int]:
+        return [self._call.worker.pid]
 
     def interrupt(self) -> None:
         self._bridge.enter(self._call.interrupt()).result()

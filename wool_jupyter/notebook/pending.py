@@ -3,8 +3,9 @@
 A cell's own binding wins over a job's, a later job's over an earlier one's. Jobs are numbered as they were submitted.
 """
 
+import weakref
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 _MISSING = object()
@@ -18,12 +19,45 @@ class _Claim:
     given_up: bool = False  # a cell, or a later job, has bound it
 
 
-@dataclass
+class _Held:
+    """A value, to be known again. Held weakly if it can be: what a cell deletes is to be gone."""
+
+    def __init__(self, value: object) -> None:
+        self._value: object = None
+        self._weak: weakref.ref[object] | None = None
+        try:
+            self._weak = weakref.ref(value)
+        except TypeError:
+            self._value = value
+
+    def is_(self, value: object) -> bool:
+        if self._weak is None:
+            return self._value is value
+        return value is not None and self._weak() is value
+
+
+_CHANGED = _Held(object())
+
+
 class _Claims:
-    by_name: dict[str, _Claim]
-    ids: dict[str, int] = field(
-        default_factory=dict
-    )  # of all else that was there: what `exec` may bind is not known before
+    def __init__(self, by_name: dict[str, _Claim], namespace: Mapping[str, object]) -> None:
+        self.by_name = by_name
+        # Of all else, for what `exec` may bind is not known before. No number of an object, which may be another's later.
+        self._there = {name: _Held(value) for name, value in namespace.items()}
+
+    def was_bound(self, name: str, value: object) -> None:
+        """By another job."""
+        self._there[name] = _Held(value)
+
+    def cell_ended(self, namespace: Mapping[str, object]) -> None:
+        """What it has deleted or bound anew is let go."""
+        for name, held in self._there.items():
+            if not held.is_(namespace.get(name, _MISSING)):
+                self._there[name] = _CHANGED
+
+    def is_as_before(self, name: str, value: object) -> bool:
+        held = self._there.get(name)
+        return value is _MISSING if held is None else held.is_(value)
 
 
 class Pending:
@@ -55,8 +89,7 @@ class Pending:
             )
             for name in sorted({*binds, *changes})
         }
-        ids = {name: id(value) for name, value in self._namespace.items()}
-        self._jobs[job] = _Claims(claims, ids)
+        self._jobs[job] = _Claims(claims, self._namespace)
         for name in binds:
             self._unbound.pop(name, None)
         return notices
@@ -94,6 +127,7 @@ class Pending:
         """`bound`: what it has surely bound or deleted; what else it has is seen. Returns what to tell the user."""
         notices = []
         for job, claims in self._jobs.items():
+            claims.cell_ended(self._namespace)
             claimed = sorted(name for name, claim in claims.by_name.items() if not claim.given_up)
             lost = [name for name in claimed if self._is_bound(name, claims.by_name[name].before, bound)]
             for name in lost:
@@ -108,7 +142,7 @@ class Pending:
         claims = self._jobs[job]
         claim = claims.by_name.get(name)
         if claim is None:
-            return id(self._now(name)) == claims.ids.get(name, id(_MISSING))
+            return claims.is_as_before(name, self._now(name))
         return not claim.given_up and self._now(name) is claim.before
 
     def is_loss(self, job: int, name: str) -> bool:
@@ -127,7 +161,7 @@ class Pending:
                 elif claim is not None and not claim.given_up:
                     claim.before = self._now(name)
                 if other > job:
-                    others.ids[name] = id(self._now(name))
+                    others.was_bound(name, self._now(name))
         if not well:
             self._unbound |= {
                 name: (job, self._now(name))

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from wool_jupyter.notebook.capture import Capture
-from wool_jupyter.wire import code_names, patching, pickling, shell_names
+from wool_jupyter.wire import code_names, patching, shell_names, type_facts
 
 _RUN_MAGIC = frozenset({"run_line_magic", "run_cell_magic"})
 _RUNS_CODE = frozenset({"time", "capture", "timeit", "prun"})  # their code has been analyzed as code
@@ -141,7 +141,7 @@ def names_changed(tree: ast.Module, namespace: Mapping[str, Any]) -> set[str]:
 def _may_change_by(value: Any, call: ast.Call) -> bool:
     if isinstance(value, type | types.FunctionType | types.ModuleType) or type(value).__module__ == _LOGGER:
         return False
-    if pickling.is_frame(type(value)):
+    if type_facts.is_frame(type(value)):
         return any(keyword.arg == "inplace" for keyword in call.keywords)
     return patching.kind_of(type(value)) is not None
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from wool_jupyter.errors import CannotShip, KeptOnWorker
 from wool_jupyter.notebook.capture import Capture
-from wool_jupyter.wire import culprits, pickling, shell_names, standins, views
+from wool_jupyter.wire import culprits, pickling, shell_names, standins, type_facts, views
 from wool_jupyter.wire.cells import Names
 from wool_jupyter.wire.rows import Failed, Row
 from wool_jupyter.wire.store import Lease, Store
@@ -180,15 +180,15 @@ class Shipment:
 
     def _order(self, name: str) -> tuple[int, int, str]:
         """What the others may need first. Then small ones first: a failing dump of one throws away all before it."""
-        return pickling.load_order(self._source[name]), *self._weight(name)
+        return type_facts.load_order(self._source[name]), *self._weight(name)
 
     def _weight(self, name: str) -> tuple[int, str]:
         """Nobody's own `__len__` is asked: it may compute."""
         value = self._source[name]
         kind = type(value)
-        if pickling.is_array(kind):
+        if type_facts.is_array(kind):
             return int(value.nbytes), name
-        if pickling.is_frame(kind):
+        if type_facts.is_frame(kind):
             return int(value.size), name
         return (len(value) if kind in (list, dict, tuple, set, frozenset, str, bytes, bytearray) else 0), name
 

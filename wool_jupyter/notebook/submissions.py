@@ -23,6 +23,7 @@ from wool_jupyter.notebook.left_out import LeftOut
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import running_number
+from wool_jupyter.notebook.stopped import StoppedWorkers
 from wool_jupyter.wire import ambient, batches, cells
 
 if TYPE_CHECKING:
@@ -113,13 +114,22 @@ class Submissions:
             self._runtime.bridge.start(self._watch(), "text of calls")
 
     async def _watch(self) -> None:
+        stopped = StoppedWorkers()
         try:
             while self._unfinished:
                 await asyncio.sleep(_EVERY_S)
                 for flow in list(self._flows.values()):
                     self._show.text(flow.due())
+                for text in stopped.look(self._workers):
+                    self._show.text(iter([("stderr", f"wool: {text}\n")]))
         finally:
             self._watched = False
+
+    def _workers(self) -> list[int]:
+        """That have calls of this cell, or had some and are busy."""
+        pool = self._runtime.running
+        workers = [] if pool is None else pool.crew.snapshot()
+        return [worker.pid for worker in workers if worker.busy and worker.uid in self._flows]
 
     def printed(self, worker: UUID, shown: tuple[bytes, ...], *, goes_on: bool, is_idle: bool) -> None:
         if self._is_over:  # it reports that it gives all calls back

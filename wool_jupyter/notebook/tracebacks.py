@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.getipython import get_ipython
 
 from wool_jupyter.errors import WoolError
-from wool_jupyter.wire.exceptions import entries_of, is_ipython, is_ours, is_rebuilt
+from wool_jupyter.wire.tracebacks import entries_of, is_ipython, is_ours, is_rebuilt
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

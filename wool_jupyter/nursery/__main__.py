@@ -272,6 +272,7 @@ def _sweep(generation: Path) -> None:
 
 
 def main(control_fd: str, kernel_pid: str, *generations: str) -> None:
+    host.name_process("wool nursery")
     os.set_inheritable(int(control_fd), False)
     with socket.socket(fileno=int(control_fd)) as control:
         nursery = _Nursery(control, int(kernel_pid))

@@ -4,7 +4,8 @@ put ─▶ WaitingCalls ─▶ Run (holds a slot) ─ batches ─▶ a worker's 
 futures ◀───────────────┘ ◀─ reports ─┘
 
 A run is fed as long as nobody else waits in the line for a main thread; else it ends with what it has been sent, and the
-calls that are left take their turn. So few turns stand in the line, however many calls there are.
+calls that are left take their turn. So few turns stand in the line, however many calls there are. A run that has nothing left to
+do rests for a moment, without its slot: the next small call goes on with it instead of beginning another.
 """
 
 import asyncio
@@ -40,7 +41,8 @@ class CallQueue:
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._waiting = WaitingCalls()
-        self._runs: set[Run] = set()  # that have a main thread
+        self._runs: set[Run] = set()  # that have a main thread, or rest
+        self._resting: dict[Run, None] = {}  # those that rest, in their order
         self._turns = 0  # runs that stand in the line for one
         self._tasks = OwnedTasks("calls")
         self._stopped = False
@@ -81,7 +83,9 @@ class CallQueue:
         self._waiting.fail(_stopped())
 
     def _serve(self) -> None:
-        """One turn for each call, but no more than there are main threads."""
+        """One turn for each call that no run can go on with, but no more than there are main threads."""
+        for run in reversed(list(self._resting)):
+            run.go_on()
         self._turn(min(len(self._waiting), self._threads.main_threads) - self._turns)
 
     def _turn(self, count: int) -> None:
@@ -112,6 +116,13 @@ class CallQueue:
         """It has a main thread."""
         self._turns -= 1
         self._runs.add(run)
+
+    def rests(self, run: "Run") -> None:
+        """It has nothing to do, and no main thread: to be asked before others get a turn."""
+        self._resting[run] = None
+
+    def rests_no_more(self, run: "Run") -> None:
+        self._resting.pop(run, None)
 
     def pins(self, worker: UUID) -> bool:
         """Something lives there alone."""

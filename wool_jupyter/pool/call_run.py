@@ -14,13 +14,14 @@ from wool_jupyter.pool import events
 from wool_jupyter.pool.call_item import Item
 from wool_jupyter.pool.pacing import Ahead
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.settings import BEGINNINGS_MAX, INTERRUPT_GRACE_S, RECALL_S, SIGNAL_S
+from wool_jupyter.settings import BEGINNINGS_MAX, INTERRUPT_GRACE_S, RECALL_S, REST_S, SIGNAL_S
 from wool_jupyter.wire import batches, calls
 
 if TYPE_CHECKING:
     from wool_jupyter.pool.call_queue import CallQueue, Threads
 
 _AT_ONCE = 1000  # calls of one batch
+_FUNCTIONS = 100  # that a worker keeps for one run
 
 
 class Running(Protocol):
@@ -31,6 +32,8 @@ class Running(Protocol):
     @property
     def ended(self) -> bool: ...
     def recall(self) -> None: ...
+    def rest(self) -> None: ...
+    def go_on(self) -> bool: ...
     async def interrupt(self) -> None: ...
     async def kill(self, why: str) -> None: ...
     async def step(self, answer: bytes | None = None) -> bytes | None: ...
@@ -58,6 +61,7 @@ class Run:
         self._interrupts: Callable[[Item], bool] = lambda _: False
         self._is_placed = asyncio.Event()  # or could not be
         self._came_back = asyncio.Event()
+        self._rested: asyncio.Future[batches.Batch] | None = None  # while it rests
         self._interrupted = 0  # number of the call that has had a signal
         self._looked_at = 0  # number of the call that ran when it was looked at last
         self._timer: asyncio.TimerHandle | None = None  # until then
@@ -150,7 +154,8 @@ class Run:
             full = size >= batches.BATCH_BYTES or len(items) >= _AT_ONCE
             item = None if full else self._queue.next(self._fits)
         following = self._queue.first
-        self._ends = self._ends or following is None or not self._may_follow(following)
+        self._ends = self._ends or len(self._functions) >= _FUNCTIONS or self._queue.is_contended
+        self._ends = self._ends or (following is not None and not self._may_follow(following))
         return batches.Batch(tuple(functions), tuple(items), self._ends)
 
     def _fits(self, item: Item) -> bool:
@@ -176,17 +181,51 @@ class Run:
     async def _serve(self, call: Running) -> None:
         try:
             answer: bytes | None = None
-            while not call.ended:
+            while True:
                 self._look_later(call)
                 data = await call.step(answer)
                 if data is None:
                     return
                 self._take(batches.decode_report(data), call.worker.uid)
-                if not call.ended:
-                    answer = batches.encode(self._batch())
+                if call.ended:
+                    return
+                batch = self._batch() if self._sent else await self._next_batch(call)
+                if batch is None:
+                    return
+                answer = batches.encode(batch)
         finally:
             if self._timer is not None:
                 self._timer.cancel()
+
+    async def _next_batch(self, call: Running) -> batches.Batch | None:
+        """Of a run that has nothing to do. Its worker is free for others meanwhile, and keeps what it has made of the run: the
+        next small call finds it there. None when none comes."""
+        batch = self._batch()
+        if batch.items or batch.last:
+            return batch
+        call.rest()
+        self._rested = rested = asyncio.get_running_loop().create_future()
+        self._queue.rests(self)
+        try:
+            await asyncio.wait({rested}, timeout=REST_S)
+        finally:
+            self._rested = None
+            self._queue.rests_no_more(self)
+        return rested.result() if rested.done() else None
+
+    def go_on(self) -> None:
+        """Calls have come. Nothing, if it does not rest, they don't fit, or somebody else has the main thread."""
+        first, call = self._queue.first, self._call
+        if self._rested is None or self._rested.done() or first is None or call is None:
+            return
+        self._about.label, self._about.bytes_in = first.label, len(first.call)
+        if not (self._may_follow(first) and call.go_on()):
+            return
+        batch = self._batch()
+        if not (batch.items or batch.last):  # all were cancelled just now
+            call.rest()
+            return
+        self._rested.set_result(batch)
 
     def _take(self, report: batches.Report, worker: UUID) -> None:
         self._origin.ready(worker)  # another one, if the first was gone before the run began there

@@ -1,8 +1,14 @@
-"""A worker of our own that could not be asked: looked at until it answers, and ended if it does not."""
+"""A worker of our own that could not be asked: looked at until it answers, and ended if it does not.
+
+One that is stopped is let be as long as values live on it that nobody else has: it loses none of them.
+"""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import closing
+from uuid import UUID
 
+from wool_jupyter import host
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.dispatch.connection import WorkerConnection
 from wool_jupyter.dispatch.proxy import WorkerProxy
@@ -18,12 +24,21 @@ class Care:
     """On one loop, by tasks of whoever has it."""
 
     def __init__(
-        self, roster: Roster, *, proxy: WorkerProxy, announcer: Announcer, ends: Ends, tasks: OwnedTasks
+        self,
+        roster: Roster,
+        *,
+        proxy: WorkerProxy,
+        announcer: Announcer,
+        ends: Ends,
+        pinned: Callable[[UUID], bool],
+        tasks: OwnedTasks,
     ) -> None:
+        """`pinned`: whether a value lives there alone."""
         self._roster = roster
         self._proxy = proxy
         self._announcer = announcer
         self._ends = ends
+        self._pins = pinned
         self._tasks = tasks
 
     def begin(self, member: Member) -> None:
@@ -39,6 +54,9 @@ class Care:
             await asyncio.wait({member.child.exited}, timeout=pause_s)
             if self._roster.member(uid) is None:
                 return
+            if self._pins(uid) and host.is_stopped(member.child.pid):
+                await asyncio.wait({member.child.exited}, timeout=supervisor.STOPPED_S)
+                continue
             if not await self._answers(member):
                 failed += 1
                 continue

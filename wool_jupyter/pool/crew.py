@@ -11,23 +11,26 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from uuid import UUID
 
+from wool_jupyter import host
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.to_end import to_end
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import NoWorkersAvailable, StartFailed
 from wool_jupyter.nursery.client import Nursery
-from wool_jupyter.pool import events, supervisor
+from wool_jupyter.pool import ended, events, supervisor
 from wool_jupyter.pool.announcer import Announcer
 from wool_jupyter.pool.care import Care
 from wool_jupyter.pool.doubt import Doubt
 from wool_jupyter.pool.ends import Ends
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member, WorkerSnapshot
-from wool_jupyter.pool.obituary import how_it_ended, obituary
+from wool_jupyter.pool.obituary import IN_LOGS, how_it_ended, obituary
+from wool_jupyter.pool.processes import Processes
 from wool_jupyter.pool.roster import Roster
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.pool.starts import Starts
+from wool_jupyter.pool.stopped import check_not_stopped
 from wool_jupyter.pool.surplus import Surplus
 from wool_jupyter.records import ChannelOptions
 from wool_jupyter.settings import EXIT_REPORT_S
@@ -59,9 +62,15 @@ class Crew:
     ) -> None:
         """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
         announced, before its main thread counts as free. `pinned`: whether a smaller crew must not let a worker go."""
+        self._directory = home.directory
         self._nursery = nursery
         self._proxy = proxy
-        proxy.observe(placed=self._took_a_call, failed=self._failed_a_call, dropped=self._failed_a_call)
+        proxy.observe(
+            placed=self._took_a_call,
+            failed=self._failed_a_call,
+            dropped=self._failed_a_call,
+            asks=self._check_not_stopped,
+        )
         self._keep = 0
         self._most = most
         self.pins = pinned
@@ -69,15 +78,9 @@ class Crew:
         nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
         self._roster = Roster(wanted=self.supervise)
         self._announcer = Announcer(publisher)
+        self._processes = Processes(home, nursery, environment=environment, timeout_s=start_timeout_s)
         self._starts = Starts(
-            home,
-            nursery,
-            self._announcer,
-            admitted=admitted,
-            timeout_s=start_timeout_s,
-            environment=environment,
-            tags=tags,
-            options=options,
+            home, nursery, self._processes, self._announcer, admitted=admitted, tags=tags, options=options
         )
         self._starting = 0
         self._on_their_way: list[asyncio.Task[None]] = []  # those that `supervise` has asked for, the latest last
@@ -86,7 +89,9 @@ class Crew:
         self._tasks = OwnedTasks("crew")
         self._ending = OwnedTasks("end of a crew")
         self._ends = Ends(nursery)
-        self._care = Care(self._roster, proxy=proxy, announcer=self._announcer, ends=self._ends, tasks=self._tasks)
+        self._care = Care(
+            self._roster, proxy=proxy, announcer=self._announcer, ends=self._ends, pinned=pinned, tasks=self._tasks
+        )
         self._surplus = Surplus(
             self._roster,
             proxy=proxy,
@@ -219,7 +224,7 @@ class Crew:
         failure: Exception | None = None
         try:
             await self._started()
-            self._starts.prepare()
+            self._processes.prepare()
         except StartFailed as error:
             failure = error
         except Exception as error:  # noqa: BLE001 (whoever waits in the line must hear of it)
@@ -241,6 +246,7 @@ class Crew:
         uid = member.metadata.uid
         self._roster.ends(member)
         member.ledger.close()
+        ended.write(self._directory, uid, obituary(member, crashed=IN_LOGS))
         self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
         self._doubt.ended(member)
         self.supervise()
@@ -253,6 +259,13 @@ class Crew:
     def takes(self, uid: UUID) -> Member | None:
         """As `Roster.takes`."""
         return self._roster.takes(uid)
+
+    def takes_again(self, member: Member) -> bool:
+        """As `Roster.takes_again`; nor one that is stopped."""
+        if host.is_stopped(member.child.pid) or not self._roster.takes_again(member):
+            return False
+        self._took_a_call(member.metadata.uid)
+        return True
 
     def release(self, member: Member) -> None:
         """That call is over."""
@@ -278,6 +291,11 @@ class Crew:
             member.last_used = asyncio.get_running_loop().time()
             if self._doubt.settle():
                 self.supervise()
+
+    def _check_not_stopped(self, uid: UUID) -> None:
+        member = self._roster.member(uid)
+        if member is not None:
+            check_not_stopped(member.child.pid)
 
     def _failed_a_call(self, uid: UUID) -> bool:
         """It could not be asked. False for a worker of somebody else."""
@@ -338,7 +356,7 @@ class Crew:
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"
         await self._tasks.close()
-        self._starts.close()
+        self._processes.close()
         await asyncio.gather(*(self._end_at_stop(member, by) for member in members))
         self._roster.clear()
         await self._starts.settled()

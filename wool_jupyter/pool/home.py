@@ -86,8 +86,8 @@ class Home:
         return all(map(Path.is_dir, self.places)) and layout.token(self.directory).exists()
 
     def holds(self, worker: WorkerMetadata) -> bool:
-        """Whether it was started here: others may announce theirs in the same namespace."""
-        return worker.address.startswith(f"unix:{self.short_directory}/")
+        """Whether it was started here."""
+        return layout.holds(str(self.short_directory), worker.address)
 
     @contextmanager
     def call_directories(self) -> Iterator[tuple[str, ...]]:

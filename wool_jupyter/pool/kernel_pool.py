@@ -29,7 +29,7 @@ from wool_jupyter.pool.call_queue import CallQueue
 from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
-from wool_jupyter.pool.obituary import obituary
+from wool_jupyter.pool.obituary import IN_LOGS, obituary
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
@@ -187,9 +187,21 @@ class KernelPool:
 
     def _over(self, call: Call, member: Member, about: events.About) -> None:
         call.close()
+        self.rests(member, about)
+
+    def rests(self, member: Member, about: events.About) -> None:
+        """Nothing of that call runs there."""
         self._under_way.pop(about, None)
         self._tell(events.Over(about, member.metadata.uid))
         self.crew.release(member)
+
+    def goes_on(self, member: Member, about: events.About) -> bool:
+        """After `rests`. False if the worker's main thread is not free."""
+        if self._stopped or not self.crew.takes_again(member):
+            return False
+        self._under_way[about] = member.metadata.uid
+        self._tell(events.Placed(about, member.metadata.uid))
+        return True
 
     async def interrupt(self, uid: UUID) -> bool:
         """What runs there, as ■ does. False if nothing does."""
@@ -217,7 +229,7 @@ _Place = Callable[[], Awaitable[tuple[Call, Member]]]
 
 class PoolCall:
     """A call that holds a slot; `close`, idempotent, gives it back, once a body that still runs has been interrupted. One `step`
-    at a time."""
+    at a time, and none while it rests."""
 
     def __init__(self, pool: KernelPool, place: _Place, call: Call, member: Member, about: events.About) -> None:
         self._pool = pool
@@ -227,6 +239,7 @@ class PoolCall:
         self._about = about
         self._closed = False
         self._holds = True  # a slot
+        self._rests = False
         self._interrupting = asyncio.Lock()  # the next call on the worker begins when the signal has been sent
         self._placing: asyncio.Task[object] | None = None  # a step that waits for another worker
 
@@ -269,11 +282,23 @@ class PoolCall:
                 raise WorkerDied(how)
             await self._place_again()
 
+    def rest(self) -> None:
+        """Nothing of it runs, and the slot is others'. The worker keeps what it has of the call."""
+        self._call.set_aside()
+        self._holds, self._rests = False, True
+        self._pool.rests(self._member, self._about)
+
+    def go_on(self) -> bool:
+        """After `rest`. False if somebody else has its worker's main thread: it can only be closed then."""
+        if not (self._closed or self._call.ended) and self._pool.goes_on(self._member, self._about):
+            self._holds, self._rests = True, False
+        return self._holds
+
     async def _end_of_worker(self) -> tuple[str, bool]:
         """In words, and whether the call may have run there, or was not to."""
         member = self._member
         await asyncio.wait({member.child.exited}, timeout=EXIT_REPORT_S)
-        how, ended_by_us = obituary(member, crashed="; `%wool logs` shows where"), bool(member.ended_by_us)
+        how, ended_by_us = obituary(member, crashed=IN_LOGS), bool(member.ended_by_us)
         if not member.child.exited.done():  # its body may still run, and the next one would wait behind it
             await self._pool.crew.kill(self.worker.uid)
         return how, ended_by_us or not member.child.exited.done() or member.ledger.has_begun(self._call.number)
@@ -291,6 +316,9 @@ class PoolCall:
         if self._holds:
             self._holds = False
             self._pool.closed(self._call, self._member, self._about)
+        elif self._rests:
+            self._rests = False
+            self._call.close()
 
     async def close(self) -> None:
         self._closed = True

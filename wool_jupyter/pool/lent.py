@@ -7,7 +7,7 @@ would wait for each other.
 import shutil
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from wool_jupyter import host
 from wool_jupyter.discovery.filtering import afilter
@@ -15,8 +15,10 @@ from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.dispatch.call import Call
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import CallFailed, NoWorkersAvailable, WorkerDied
+from wool_jupyter.pool import ended
+from wool_jupyter.pool.stopped import check_not_stopped
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.wire import batches
+from wool_jupyter.wire import batches, layout
 from wool_jupyter.worker.identity import Identity
 
 _AGAIN_S = 0.05  # before busy ones are asked again
@@ -34,11 +36,16 @@ class OtherWorkers:
     def __init__(self, own: Identity) -> None:
         self._generation = Path(own.directory).resolve()
         self._calls = self._generation / "calls"
-        self._own = own.uid
+        self._own = own
         self._found: WorkerProxy | None = None
 
-    def _is_other(self, metadata: WorkerMetadata) -> bool:
-        return metadata.uid != self._own
+    def _is_other(self, worker: WorkerMetadata) -> bool:
+        return worker.uid != self._own.uid and layout.holds(self._own.directory, worker.address)
+
+    def _check_not_stopped(self, uid: UUID) -> None:
+        assert self._found is not None
+        if (other := self._found.workers.workers.get(uid)) is not None:
+            check_not_stopped(other.metadata.pid)
 
     def places(self) -> tuple[str, ...]:
         """For one call; removed by `forget`."""
@@ -58,7 +65,7 @@ class OtherWorkers:
         threads = max(1, host.usable_cpus() // workers)
         opening = batches.encode(batches.Opening(places[0], places, ambient, batch, threads))
         try:
-            return Lent(await proxy.dispatch("lent", opening), places[0])
+            return Lent(await proxy.dispatch("lent", opening), places[0], pool=self._generation)
         except NoWorkersAvailable:
             return None
 
@@ -79,6 +86,7 @@ class OtherWorkers:
         if self._found is None:
             discovery = LocalDiscovery.borrow(self._generation.parent.name, root=self._generation.parents[1])
             self._found = WorkerProxy(discovery=afilter(self._is_other, discovery.subscriber), quorum=None)
+            self._found.observe(placed=lambda _: None, failed=lambda _: False, asks=self._check_not_stopped)
             await self._found.start()
         return self._found
 
@@ -86,8 +94,9 @@ class OtherWorkers:
 class Lent:
     """A call that another worker has taken. Ended by `outcome` or `close`."""
 
-    def __init__(self, call: Call, directory: str) -> None:
+    def __init__(self, call: Call, directory: str, *, pool: Path) -> None:
         self._call = call
+        self._pool = pool
         self._directory = directory
 
     async def outcome(self) -> Outcome:
@@ -99,7 +108,8 @@ class Lent:
                     break
                 for done in batches.decode_report(data).done:
                     return Outcome(done.outcome, batches.text_directory(self._directory, str(call.worker.uid)))
-        except WorkerDied as died:
+        except WorkerDied:
+            died = await ended.read(self._pool, call.worker.uid) or "The worker was lost: it does not answer any more"
             raise WorkerDied(f"{died}. The call may have run in part") from None
         finally:
             call.close()

@@ -7,6 +7,8 @@ from wool_jupyter import host
 from wool_jupyter.nursery.exits import Exit
 from wool_jupyter.pool.members import Member
 
+IN_LOGS = "; `%wool logs` shows where"  # it crashed, in a notebook
+
 
 def obituary(member: Member, *, crashed: str = "") -> str:
     """How it ended, in words, for whoever had a call there; `crashed` ends the sentence if there is a report of a crash."""

@@ -68,6 +68,17 @@ class Roster:
             self.slots.add()  # it waits behind another call there, or for nobody: no main thread is taken
         return member
 
+    def takes_again(self, member: Member) -> bool:
+        """A call that was released goes on there, if its main thread is still free and nobody waits for one."""
+        if (
+            self._members.get(member.metadata.uid) is not member
+            or not _is_free(member)
+            or not self.slots.take_at_once()
+        ):
+            return False
+        member.calls += 1
+        return True
+
     def releases(self, member: Member) -> None:
         member.calls -= 1
         if member.metadata.uid in self._members and _is_free(member):

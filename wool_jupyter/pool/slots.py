@@ -68,13 +68,19 @@ class Slots:
     def closed(self) -> bool:
         return self._closed is not None
 
+    def take_at_once(self) -> bool:
+        """Unless somebody stands in the line."""
+        if self._closed is not None or self._free <= 0 or self.waiting:
+            return False
+        self._free -= 1
+        return True
+
     async def take(self, who: object = None) -> None:
         """`who` may stand in the line more than once. Cancelled while it waits, it leaves the line; a turn that came at the same
         moment goes to the next."""
         if self._closed is not None:
             raise self._closed
-        if self._free > 0 and not self._line:
-            self._free -= 1
+        if self.take_at_once():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.append(_Turn(turn, who))

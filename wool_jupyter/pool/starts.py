@@ -1,7 +1,7 @@
 """How one worker comes to be: its files, its process, its announcement; and how its files go."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from uuid import UUID, uuid4
 
 from wool_jupyter import host
@@ -29,11 +29,10 @@ class Starts:
         self,
         home: Home,
         nursery: Nursery,
+        processes: Processes,
         announcer: Announcer,
         *,
         admitted: Callable[[UUID], Awaitable[object]] | None,
-        timeout_s: float,
-        environment: Mapping[str, str],
         tags: frozenset[str] = frozenset(),
         options: ChannelOptions = _DEFAULTS,
     ) -> None:
@@ -42,7 +41,7 @@ class Starts:
         self._nursery = nursery
         self._announcer = announcer
         self._admitted = admitted
-        self._processes = Processes(home, nursery, environment=environment, timeout_s=timeout_s)
+        self._processes = processes
         self._tags = tags
         self._options = options
         self._tidying = OwnedTasks("starts")
@@ -94,14 +93,6 @@ class Starts:
         report = layout.crash_report(self._home.directory, str(uid))
         if not has_crashed(report):
             report.unlink(missing_ok=True)
-
-    def prepare(self) -> None:
-        """As `Processes.prepare`."""
-        self._processes.prepare()
-
-    def close(self) -> None:
-        """As `Processes.close`."""
-        self._processes.close()
 
     async def settled(self) -> None:
         """Returns when the files of starts that have failed are gone."""

@@ -49,6 +49,7 @@ def workers_to_part(present: Iterable[Candidate], most: int) -> list[UUID]:
 PROVEN_S = 10.0  # that a worker has served, after which its end says nothing about the start of others
 RETRIES = 4
 PROBES = 4
+STOPPED_S = 1.0  # between two looks at a worker that is stopped and must not be lost
 ROOM_S = 1.0  # between two looks whether the lease has room again for a worker that answers
 
 

@@ -27,6 +27,7 @@ from wool_jupyter.wire import (
     shell_names,
     shipping,
     standins,
+    type_facts,
 )
 from wool_jupyter.wire.buffers import Parcel
 from wool_jupyter.wire.rows import Failed, Row
@@ -224,7 +225,7 @@ class _Shipment:
         return self._absent.get(name, self._globals[name])
 
     def _order(self, name: str) -> tuple[int, str]:
-        return pickling.load_order(self._value(name)), name
+        return type_facts.load_order(self._value(name)), name
 
     def _dump(self, name: str) -> None:
         self.row.dump(name, self._value(name), value=self._value(name))

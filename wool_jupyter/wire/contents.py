@@ -13,7 +13,8 @@ digest = xxhash.xxh3_128_digest
 
 class Remembered:
     """Digests for the batches of one parallel call: a large array that is still there, and looks here and there as it did, is taken
-    for what it was. Used from one thread at a time."""
+    for what it was. Who changes one between two tasks can't rely on what either gets, as joblib 1.5 takes several at a time
+    before it pickles the first. Used from one thread at a time."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], _Seen] = {}  # by address and size

@@ -4,6 +4,7 @@ token          32 random bytes, as hex: what a call shows
 setup          what its workers are to know before they serve (`dispatch.setups`)
 log            what the nursery and the workers write outside of cells
 crash-<uid>    faulthandler's report of a worker
+ended          how workers have ended, a line for each (`pool.ended`)
 begun-<uid>    the number of the call that a worker has begun last (`wire.start_ledger`)
 s/<uid>        a worker's socket, for gRPC
 d/<uid>        and without it, for processes of this host (`wire.direct`)
@@ -39,12 +40,21 @@ def direct(socket: Path) -> Path:
     return socket.parent.with_name("d") / socket.name
 
 
+def holds(pool: str, address: str) -> bool:
+    """Whether the worker with that address was started for this pool: others may announce theirs in the same namespace."""
+    return address.startswith(f"unix:{pool}/")
+
+
 def pool_of(socket: Path) -> Path:
     return socket.parent.parent
 
 
 def crash_report(pool: Path, uid: str) -> Path:
     return pool / f"crash-{uid[:8]}"
+
+
+def ended(pool: Path) -> Path:
+    return pool / "ended"
 
 
 def ledger(pool: Path, uid: str) -> Path:

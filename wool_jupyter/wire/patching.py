@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wool_jupyter.errors import in_words
-from wool_jupyter.wire import memmaps, pages, pickling, rebuilding
+from wool_jupyter.wire import memmaps, pages, pickling, rebuilding, type_facts
 from wool_jupyter.wire.reduction import Reduction, can_refill, rebuilt, reduction_of, refill, set_state
 
 Contents = dict[tuple[str, type | None], tuple[list[int], list[Any]]]
@@ -61,9 +61,9 @@ def kind_of(t: type) -> str | None:
         return None
     if issubclass(t, BaseException):
         return "exception"
-    if pickling.is_array(t):
+    if type_facts.is_array(t):
         return "array"
-    if pickling.is_frame(t):
+    if type_facts.is_frame(t):
         return "frame"
     if t is types.CellType:
         return "cell"
@@ -71,7 +71,7 @@ def kind_of(t: type) -> str | None:
         return "function"
     if memmaps.is_memmap(t):
         return "mapped"
-    if pickling.is_its_dict(t):
+    if type_facts.is_its_dict(t):
         return "instance"
     if not pickling.has_plain_reduction(t):
         return None

@@ -7,7 +7,6 @@ unpickler's number the same objects the same way, so a number names an object on
 A failed `dump` spoils the memo: never go on with that pickler.
 """
 
-import copyreg
 import functools
 import gc
 import io
@@ -22,7 +21,18 @@ from typing import IO, Any
 
 import cloudpickle
 
-from wool_jupyter.wire import arrays, classes, code_names, columns, exceptions, memmaps, rebuilding, standins, views
+from wool_jupyter.wire import (
+    arrays,
+    classes,
+    code_names,
+    columns,
+    exceptions,
+    memmaps,
+    rebuilding,
+    standins,
+    type_facts,
+    views,
+)
 
 PROTOCOL = 5
 _LEVELS = 10_000
@@ -220,7 +230,7 @@ class _LeafPickler(NotebookPickler):
     """Pandas objects by their own reduction."""
 
     def reducer_override(self, obj: Any) -> Any:
-        return NotImplemented if is_frame(type(obj)) else super().reducer_override(obj)
+        return NotImplemented if type_facts.is_frame(type(obj)) else super().reducer_override(obj)
 
 
 class ReturnPickler(NotebookPickler):
@@ -279,15 +289,6 @@ def _load_leaf(data: bytes, *buffers: Any) -> Any:
     return pickle.loads(data, buffers=buffers)
 
 
-def is_frame(t: type) -> bool:
-    """Of pandas, or a class that is made from one (a GeoDataFrame)."""
-    return any(c.__name__ == "NDFrame" and c.__module__ == "pandas.core.generic" for c in t.__mro__)
-
-
-def is_array(t: type) -> bool:
-    return t.__name__ == "ndarray" and t.__module__ == "numpy"
-
-
 _BY_TYPE: dict[type, Reducer] = {
     types.FunctionType: NotebookPickler._function,
     types.CodeType: NotebookPickler._code,
@@ -311,11 +312,11 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._class
     if issubclass(t, BaseException):
         return NotebookPickler._exception
-    if is_frame(t):
+    if type_facts.is_frame(t):
         return NotebookPickler._frame
     if "__wool_reduce__" in vars(t):  # what travels with calls, and is not to be stored
         return lambda _, obj: obj.__wool_reduce__()
-    if is_array(t):
+    if type_facts.is_array(t):
         return lambda pickler, array: pickler._array(array)
     if t.__name__ == "NewType" and t.__module__ == "typing":
         return NotebookPickler._newtype
@@ -325,53 +326,11 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._polars
     if t in _BY_TYPE:
         return _BY_TYPE[t]
-    if names := _sentinels(t):
+    if names := type_facts.sentinels(t):
         return lambda _, obj: (
             NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
         )
-    return NotebookPickler._delegating if hasattr(t, "__getattr__") and is_its_dict(t) else None
-
-
-def _sentinels(t: type) -> dict[int, tuple[Any, ...]]:
-    """Objects without content that a module keeps to be known by identity (`dataclasses.MISSING`): reductions by name."""
-    if t is object:
-        modules = [module for name, module in list(sys.modules.items()) if name != "__main__"]
-    elif t.__module__ not in ("__main__", "builtins") and t.__module__ in sys.modules and is_its_dict(t):
-        modules = [sys.modules[t.__module__]]
-    else:
-        return {}
-    named = (
-        (module, name, value) for module in modules for name, value in list(getattr(module, "__dict__", {}).items())
-    )
-    return {id(value): (getattr, (module, name)) for module, name, value in named if type(value) is t}
-
-
-_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
-
-
-class _Plain:
-    pass
-
-
-def is_its_dict(t: type) -> bool:
-    """A Python class whose objects are nothing but their `__dict__`, pickled the default way."""
-    same_layout = t.__basicsize__ == _Plain.__basicsize__ and t.__itemsize__ == 0
-    slotted = any("__slots__" in vars(c) and vars(c)["__slots__"] for c in t.__mro__)
-    by_hook = t in copyreg.dispatch_table or t in NotebookPickler.dispatch_table
-    default = all(getattr(t, hook, None) is getattr(object, hook, None) for hook in _HOOKS)
-    return same_layout and not slotted and not by_hook and default
-
-
-MODULES, DEFINITIONS, CONSTANTS, DATA = range(4)
-
-
-def load_order(obj: Any) -> int:
-    """Methods of a class run when its objects are loaded, and read modules, functions and constants of the notebook."""
-    if isinstance(obj, types.ModuleType):
-        return MODULES
-    if isinstance(obj, types.FunctionType | type):
-        return DEFINITIONS
-    return CONSTANTS if type(obj) in (int, float, complex, bool, str, bytes, type(None)) else DATA
+    return NotebookPickler._delegating if hasattr(t, "__getattr__") and type_facts.is_its_dict(t) else None
 
 
 def has_plain_reduction(t: type) -> bool:

@@ -5,7 +5,7 @@ import io
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from wool_jupyter.wire import pickling, rebuilding
+from wool_jupyter.wire import pickling, rebuilding, type_facts
 
 
 class Reduction(NamedTuple):
@@ -90,7 +90,7 @@ def _keep_slots(obj: Any, named: Collection[str]) -> None:
 
 
 def _is_array(obj: Any) -> bool:
-    return any(pickling.is_array(cls) for cls in type(obj).__mro__)
+    return any(type_facts.is_array(cls) for cls in type(obj).__mro__)
 
 
 def _refill_array(array: Any, new: Any) -> bool:

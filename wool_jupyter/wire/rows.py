@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from wool_jupyter.wire import buffers, pickling, views
+from wool_jupyter.wire import buffers, pickling, type_facts, views
 
 
 class Failed(NamedTuple):
@@ -70,7 +70,7 @@ class Row:
         data."""
         has_data = too_late = False
         while waiting := wanted() - self.names:
-            early = {name for name in waiting if pickling.load_order(value_of(name)) < pickling.DATA}
+            early = {name for name in waiting if type_facts.load_order(value_of(name)) < type_facts.DATA}
             too_late |= bool(early) and has_data
             has_data |= not early
             for name in sorted(early or waiting, key=order):

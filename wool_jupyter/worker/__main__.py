@@ -108,6 +108,7 @@ class _SideThread(threading.Thread):
 
 def main(uid: str, directory: str, nursery_pid: str) -> None:
     host.die_with_parent(int(nursery_pid))
+    host.name_process("wool worker")
     os.set_inheritable(_READY_FD, False)
     # gRPC's threads and the side threads inherit a mask without SIGINT, which so reaches the main thread alone.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -49,6 +49,7 @@ _log = logging.getLogger(__name__)
 
 def main(nursery_pid: str, *modules: str) -> None:
     host.die_with_parent(int(nursery_pid))
+    host.name_process("wool template")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=_CONTROL_FD) as control:
         control.set_inheritable(False)
@@ -61,6 +62,7 @@ def main(nursery_pid: str, *modules: str) -> None:
         arguments = _serve(control)
     if arguments is not None:
         _become_as_new(single)
+        host.rename_arguments(b"wool_jupyter.worker.template\0", f"wool_jupyter.worker\0{arguments[0][:8]}\0".encode())
         worker.main(*arguments)
 
 

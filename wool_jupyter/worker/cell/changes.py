@@ -27,6 +27,7 @@ from wool_jupyter.wire import (
     rebuilding,
     segments,
     standins,
+    type_facts,
     views,
 )
 from wool_jupyter.wire.cells import Names
@@ -65,7 +66,7 @@ class Arrival:
         self._kinds: dict[type, str | None] = {t: patching.kind_of(t) for t in met}
         self._kinds[_Gone] = self._kinds[standins.Absent] = None  # what stands for an object says nothing of it
         with_identity = {t for t in met if not issubclass(t, _BY_VALUE) and not t.__module__.startswith("numpy.dtypes")}
-        array_types, class_types = set(filter(pickling.is_array, met)), {t for t in met if issubclass(t, type)}
+        array_types, class_types = set(filter(type_facts.is_array, met)), {t for t in met if issubclass(t, type)}
         wanted = with_identity | array_types | class_types  # a million strings are looked at once
         held = [(n, o) for n, o in self._objects.items() if type(o) in wanted]
         self.numbers = {id(o): n for n, o in held if type(o) in with_identity and _is_ours(o)}

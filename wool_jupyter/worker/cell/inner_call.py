@@ -8,11 +8,14 @@ import asyncio
 import contextvars
 import inspect
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from wool_jupyter.wire import ambient, calls, classes, homes, pickling
 from wool_jupyter.worker.cell.gate import Gate
 from wool_jupyter.worker.cell.loops import set_aside
+
+_LEVELS = 100  # of the stack: a call takes 16 up to the user's own lines with Python 3.11, and these some more
 
 
 class InnerCalls:
@@ -25,6 +28,18 @@ class InnerCalls:
     def can_run() -> bool:
         """Whether the caller is a task of a body, and not of one of its threads or of a routine, beside which bodies run."""
         return threading.current_thread() is threading.main_thread()
+
+    @staticmethod
+    def check_room(function: Callable[..., Any]) -> None:
+        """`RecursionError` where bodies run inside bodies so deep that the next one would meet the end of the stack somewhere: in
+        the midst of asyncio, say, where nobody hears of it."""
+        try:
+            _descend(_LEVELS)
+        except RecursionError:
+            name = getattr(function, "__qualname__", "the call")
+            raise RecursionError(
+                f"maximum recursion depth exceeded by calls that run inside those which await them, the last one `{name}`"
+            ) from None
 
     def run(self, body: bytes, state: ambient.State) -> bytes:
         """An outcome (`calls.Outcome`). `state` is that of this process, in which the call was packed."""
@@ -41,9 +56,16 @@ class InnerCalls:
         try:
             ambient.follow(state, state)  # what is kept in a context
             value = called(self._gate.loading(_loaded, request))
-            return calls.pack_outcome(value, places=request.places, known_classes=classes.known_ids())
+            with pickling.unhindered():
+                return calls.pack_outcome(value, places=request.places, known_classes=classes.known_ids())
         except BaseException as error:  # noqa: BLE001 (data, whatever its class)
-            return calls.pack_raised(error, places=request.places)
+            with pickling.unhindered():
+                return calls.pack_raised(error, places=request.places)
+
+
+def _descend(levels: int) -> None:
+    if levels:
+        _descend(levels - 1)
 
 
 def _loaded(request: calls.Request) -> calls.Invocation:

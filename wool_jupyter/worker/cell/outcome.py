@@ -11,7 +11,7 @@ from typing import Any
 
 from wool_jupyter import host
 from wool_jupyter.errors import in_words
-from wool_jupyter.wire import buffers, pickling, shell_names, views
+from wool_jupyter.wire import buffers, pickling, shell_names, type_facts, views
 from wool_jupyter.wire.cells import PartKey
 from wool_jupyter.worker.cell.changes import Arrival
 
@@ -49,14 +49,14 @@ class _Parts:
         self._arrival = arrival
         self._apart: list[str] = []
         self._makers: dict[PartKey, Callable[[], Any]] = {}
-        orders = {name: pickling.load_order(made) for name, made in bound.items()}
-        early = sorted((name for name in bound if orders[name] < pickling.DATA), key=orders.__getitem__)
+        orders = {name: type_facts.load_order(made) for name, made in bound.items()}
+        early = sorted((name for name in bound if orders[name] < type_facts.DATA), key=orders.__getitem__)
         for name in early:
             self._makers["name", name] = partial(_itself, bound[name])
         for k in changed:
             self._makers["contents", arrival.name(k)] = partial(arrival.contents, k)
         self._makers["classes", ""] = arrival.class_changes
-        for name in (name for name in bound if orders[name] == pickling.DATA):
+        for name in (name for name in bound if orders[name] == type_facts.DATA):
             self._makers["name", name] = partial(_itself, bound[name])
         if value is not None:
             self._makers["value", ""] = partial(_itself, value)

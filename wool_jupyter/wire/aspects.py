@@ -1,0 +1,315 @@
+"""What of a process's state follows into a cell, aspect by aspect: how it is read here, and made so there.
+
+Libraries are asked only when they are loaded. Large sets of options are told as what differs from the library's defaults, so that
+an untouched library is not imported on the other side.
+"""
+
+import locale
+import logging
+import os
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import filterfalse
+from typing import Any
+
+from wool_jupyter import host
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    read: Callable[[], Any]
+    write: Callable[[Any, Any], object]  # (as it is here, as it shall be)
+    module: str = ""  # must be loaded to be read
+    imports: bool = False  # worth an import where it is to be written
+    of_context: bool = False  # kept in a context variable: each cell begins with the defaults
+    of_cells: bool = False  # does not concern calls
+    late: bool = False  # of the process, but made of classes, or used by the import of libraries
+
+
+def _read_cwd() -> tuple[str, int, int]:
+    """Which directory it is, beside its name: one that was made anew is another. One that is gone is still to be had on Linux."""
+    found = os.stat(".")  # noqa: PTH116
+    try:
+        path = os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        if not os.path.lexists("/proc/self/cwd"):
+            raise
+        path = f"/proc/{os.getpid()}/cwd"
+    return path, found.st_dev, found.st_ino
+
+
+def _write_cwd(_before: Any, after: tuple[str, int, int]) -> None:
+    os.chdir(after[0])
+
+
+def _write_environment(before: Mapping[str, str] | None, after: Mapping[str, str]) -> None:
+    before = before or {}
+    for name in before.keys() - after.keys():
+        os.environ.pop(name, None)
+    for name, value in after.items():
+        if before.get(name) != value:
+            os.environ[name] = value
+    if before.get("TZ") != after.get("TZ"):
+        time.tzset()
+
+
+def _write_path(_before: list[str], after: list[str]) -> None:
+    sys.path = _refilled(sys.path, after)
+
+
+def _refilled(current: Any, after: list[str]) -> list[str]:
+    """The list that others may hold, unless a cell has put something else in its place."""
+    if not isinstance(current, list):
+        return after
+    current[:] = after
+    return current
+
+
+def _write_argv(_before: list[str] | None, after: list[str]) -> None:
+    sys.argv = _refilled(sys.argv, after)
+
+
+def _write_filters(_before: Any, after: list[Any]) -> None:
+    warnings.resetwarnings()  # also tells the interpreter that its caches are out of date
+    warnings.filters.extend(after)  # type: ignore[attr-defined]
+
+
+def read_numpy_random() -> tuple[Any, ...]:
+    import numpy as np
+
+    state: Any = np.random.get_state()
+    return state[0], state[1].tobytes(), *state[2:]
+
+
+def write_numpy_random(_before: Any, after: tuple[Any, ...]) -> None:
+    import numpy as np
+
+    name, keys, *rest = after
+    np.random.set_state((name, np.frombuffer(keys, "uint32"), *rest))
+
+
+def _read_socket_timeout() -> float | None:
+    import socket
+
+    return socket.getdefaulttimeout()
+
+
+def _write_socket_timeout(_before: Any, after: float | None) -> None:
+    import socket
+
+    socket.setdefaulttimeout(after)
+
+
+def _read_decimal() -> dict[str, Any]:
+    context = sys.modules["decimal"].getcontext()
+    names = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+    return {name: getattr(context, name) for name in names} | {"traps": dict(context.traps)}
+
+
+def _write_decimal(_before: Any, after: dict[str, Any]) -> None:
+    import decimal
+
+    for name, value in after.items():
+        setattr(decimal.getcontext(), name, value)
+
+
+def _read_numpy_errors() -> dict[str, Any]:
+    import numpy as np
+
+    return dict(np.geterr())
+
+
+def _write_numpy_errors(_before: Any, after: dict[str, Any]) -> None:
+    import numpy as np
+
+    np.seterr(**after)
+
+
+def _read_umask() -> int:
+    """By asking the system: to ask the process means to change it, for its other threads, too."""
+    found = host.umask()
+    if found is None:
+        raise FileNotFoundError
+    return found
+
+
+def _read_numpy_print() -> dict[str, Any]:
+    import numpy as np
+
+    return {k: v for k, v in np.get_printoptions().items() if k not in ("override_repr", "formatter") or v is not None}
+
+
+def _write_numpy_print(_before: Any, after: dict[str, Any]) -> None:
+    import numpy as np
+
+    np.set_printoptions(**{k: v for k, v in after.items() if k != "override_repr"})
+
+
+def _read_pandas() -> dict[str, Any]:
+    import pandas as pd
+
+    config: Any = pd._config.config  # the public part has no list of options and defaults (3.1)
+    values = {key: pd.get_option(key) for key in config._registered_options if key not in config._deprecated_options}
+    return {key: value for key, value in values.items() if value != config._registered_options[key].defval}
+
+
+def _write_pandas(before: Any, after: dict[str, Any]) -> None:
+    import pandas as pd
+
+    for key in (before or {}).keys() - after.keys():
+        pd.reset_option(key)
+    for key, value in after.items():
+        pd.set_option(key, value)
+
+
+def _read_matplotlib() -> dict[str, Any]:
+    import matplotlib as mpl
+
+    current, default = (
+        dict.items(mpl.rcParams),
+        mpl.rcParamsDefault,
+    )  # not `rcParams.items()`: it would choose a backend
+    return {key: value for key, value in current if not key.startswith("backend") and value != dict.get(default, key)}
+
+
+def _write_matplotlib(before: Any, after: dict[str, Any]) -> None:
+    import matplotlib as mpl
+
+    mpl.rcParams.update({key: mpl.rcParamsDefault[key] for key in (before or {}).keys() - after.keys()} | after)
+
+
+def _shell() -> Any:
+    return sys.modules["IPython"].get_ipython()
+
+
+def _read_shell() -> dict[str, Any]:
+    shell = _shell()
+    if shell is None:
+        return {}
+    options = {name: getattr(shell, name) for name in ("ast_node_interactivity", "autoawait", "colors")}
+    return {
+        **options,
+        "InlineBackend": dict(shell.config.InlineBackend),
+    }  # `%config` keeps it there until pyplot is imported
+
+
+def _write_shell(_before: Any, after: dict[str, Any]) -> None:
+    options = dict(after)
+    waiting = _shell().config.InlineBackend
+    waiting.clear()
+    waiting.update(options.pop("InlineBackend", {}))
+    for name, value in options.items():
+        setattr(_shell(), name, value)
+
+
+# `figure_format` first: it sets the formats when it changes, and asked for again it does nothing.
+_INLINE = ("figure_format", "figure_formats", "print_figure_kwargs", "close_figures")
+
+
+def _read_inline() -> dict[str, Any]:
+    backend = sys.modules["matplotlib_inline.config"].InlineBackend.instance(parent=_shell())
+    return {name: getattr(backend, name) for name in _INLINE}
+
+
+def _write_inline(_before: Any, after: dict[str, Any]) -> None:
+    from matplotlib_inline.config import InlineBackend
+
+    backend = InlineBackend.instance(parent=_shell())
+    backend.shell = _shell()
+    for name, value in after.items():
+        setattr(backend, name, value)
+
+
+def _printing(logger: logging.Logger) -> "list[logging.StreamHandler[Any]]":
+    """Handlers as `basicConfig` makes them. Those of files and services stay where they are."""
+    return [h for h in logger.handlers if type(h) is logging.StreamHandler and h.stream in (sys.stdout, sys.stderr)]
+
+
+_Printing = tuple[
+    bool, list[tuple[str, int, tuple[Any, Any] | None]]
+]  # propagate, (stream, level, (format, dates)) of handlers
+_SILENT: _Printing = (True, [])
+
+
+def _read_logging() -> dict[str, Any]:
+    root = logging.getLogger()
+    loggers = {"": root, **{n: each for n, each in root.manager.loggerDict.items() if isinstance(each, logging.Logger)}}
+    return {
+        "disabled": root.manager.disable,
+        "levels": {name: each.level for name, each in loggers.items() if each.level},
+        "printing": {
+            name: state
+            for name, each in loggers.items()
+            if not _is_of_library(name) and (state := _read_printing(each)) != _SILENT
+        },
+    }
+
+
+def _is_of_library(name: str) -> bool:
+    """It gives its logger a handler when it is loaded, on each side."""
+    package = name.partition(".")[0]
+    return package != "__main__" and package in sys.modules
+
+
+def _read_printing(logger: logging.Logger) -> _Printing:
+    return logger.propagate, [
+        (
+            "stdout" if handler.stream is sys.stdout else "stderr",
+            handler.level,
+            None if (form := handler.formatter) is None else (form._fmt, form.datefmt),
+        )
+        for handler in _printing(logger)
+    ]
+
+
+def _write_logging(before: dict[str, Any] | None, after: dict[str, Any]) -> None:
+    logging.disable(after["disabled"])
+    levels, printing = after["levels"], after["printing"]
+    were = before or {"levels": {}, "printing": {}}
+    for name in {**dict.fromkeys(filterfalse(_is_of_library, ["", *were["levels"]])), **levels}:
+        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+    for name in {**were["printing"], **printing}:
+        _write_printing(logging.getLogger(name), printing.get(name, _SILENT))
+
+
+def _write_printing(logger: logging.Logger, wanted: _Printing) -> None:
+    if _read_printing(logger) == wanted:
+        return
+    logger.propagate, handlers = wanted
+    for old in _printing(logger):
+        logger.removeHandler(old)
+    for stream, level, form in handlers:
+        handler = logging.StreamHandler(getattr(sys, stream))
+        handler.setLevel(level)
+        handler.setFormatter(None if form is None else logging.Formatter(*form))
+        logger.addHandler(handler)
+
+
+ASPECTS = {
+    "cwd": Aspect(_read_cwd, _write_cwd),
+    "environment": Aspect(lambda: dict(os.environ), _write_environment),
+    "path": Aspect(lambda: list(sys.path), _write_path),
+    "argv": Aspect(lambda: list(sys.argv), _write_argv),
+    "recursion limit": Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after)),
+    "digits of an int": Aspect(sys.get_int_max_str_digits, lambda _, after: sys.set_int_max_str_digits(after)),
+    "umask": Aspect(_read_umask, lambda _, after: os.umask(after)),
+    "locale": Aspect(
+        lambda: locale.setlocale(locale.LC_ALL), lambda _, after: locale.setlocale(locale.LC_ALL, after), late=True
+    ),
+    "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket"),
+    "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True),
+    "warnings": Aspect(lambda: list(warnings.filters), _write_filters, late=True),
+    "logging": Aspect(_read_logging, _write_logging),
+    "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
+    "figures": Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True, of_cells=True),
+    "random": Aspect(random.getstate, lambda _, after: random.setstate(after), of_cells=True, late=True),
+    "numpy.random": Aspect(read_numpy_random, write_numpy_random, "numpy.random", imports=True, of_cells=True),
+    "numpy errors": Aspect(_read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True),
+    "numpy print options": Aspect(_read_numpy_print, _write_numpy_print, "numpy"),
+    "pandas options": Aspect(_read_pandas, _write_pandas, "pandas", imports=True),
+    "matplotlib rcParams": Aspect(_read_matplotlib, _write_matplotlib, "matplotlib", imports=True),
+}
