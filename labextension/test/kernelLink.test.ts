@@ -12,13 +12,17 @@ class FakeKernel {
   readonly username = 'somebody';
   readonly iopubMessage = new Signal<this, unknown>(this);
   readonly statusChanged = new Signal<this, Kernel.Status>(this);
+  readonly connectionStatusChanged = new Signal<this, Kernel.ConnectionStatus>(this);
   status: Kernel.Status = 'busy';
+  connectionStatus: Kernel.ConnectionStatus = 'connecting';
   private _ends: ((ends: boolean) => void)[] = [];
 
   sendControlMessage(message: KernelMessage.IControlMessage): { done: Promise<void> } {
     expect(message.channel).toBe('control');
-    expect(message.header).toMatchObject({ msg_type: 'wool_request', session: 'this page' });
-    this.asked.push(message.content);
+    expect(message.header).toMatchObject({ msg_type: 'comm_info_request', session: 'this page' });
+    const { target_name: target, request } = message.content as { target_name?: string; request?: unknown };
+    expect(target).toBe('wool-jupyter');
+    this.asked.push(request);
     return {
       done: new Promise((resolve, reject) =>
         this._ends.push(well => (well ? resolve() : reject(new Error('Canceled'))))
@@ -41,8 +45,18 @@ class FakeKernel {
     });
   }
 
+  turnsOnIopub(state: Kernel.Status): void {
+    const status: Partial<KernelMessage.IStatusMsg> = { content: { execution_state: state } };
+    this.iopubMessage.emit({ ...status, header: { msg_type: 'status' } });
+  }
+
   answers(answer: unknown, page = 'this page'): void {
     this.sends({ answer }, page);
+  }
+
+  connects(status: Kernel.ConnectionStatus): void {
+    this.connectionStatus = status;
+    this.connectionStatusChanged.emit(status);
   }
 
   turns(status: Kernel.Status): void {
@@ -144,25 +158,85 @@ test.each(['restarting', 'autorestarting', 'dead'] as const)(
   }
 );
 
+test.each([true, false])(
+  'a kernel is greeted again by a new socket (answered by the old one: %s)',
+  answered => {
+    const link = linked();
+    kernel.connects('connected');
+    kernel.sends({ snapshot: raw('two-workers') });
+    if (answered) {
+      kernel.answers({ did: 'hello', error: '' });
+    }
+    kernel.connects('connecting');
+    link.request({ do: 'stop' }); // nobody would hear it
+    expect([model.connection, model.snapshot?.workers.length, kernel.asked]).toEqual(['heard', 2, [HELLO]]);
+    kernel.connects('connected');
+    expect(kernel.asked).toEqual([HELLO]); // an answer might be missed yet
+    kernel.turnsOnIopub('busy');
+    kernel.turnsOnIopub('idle');
+    kernel.sends({ snapshot: raw('two-workers') });
+    expect(kernel.asked).toEqual([HELLO, HELLO]);
+    kernel.answers({ did: 'hello', error: '' });
+    expect(model.connection).toBe('open');
+  }
+);
+
+test('a kernel that was being asked when the socket broke is asked again', () => {
+  linked().knock();
+  kernel.connects('connected');
+  kernel.connects('connecting');
+  kernel.turnsOnIopub('idle'); // by the old socket
+  expect(kernel.asked).toEqual([HELLO]);
+  kernel.connects('connected');
+  kernel.turnsOnIopub('idle');
+  expect(kernel.asked).toEqual([HELLO, HELLO]);
+});
+
+test('a kernel that is not known to have wool is not asked by a new socket', async () => {
+  linked().knock();
+  await kernel.ends(); // without an answer
+  kernel.connects('connecting');
+  kernel.connects('connected');
+  kernel.turnsOnIopub('idle');
+  expect(kernel.asked).toEqual([HELLO]);
+});
+
+test('a kernel that was restarted is not asked by the socket to the new one', async () => {
+  await opened();
+  kernel.connects('connecting');
+  kernel.turns('autorestarting');
+  kernel.connects('connected');
+  kernel.turnsOnIopub('idle');
+  expect([kernel.asked, model.connection]).toEqual([[HELLO], 'unknown']);
+});
+
+test('the first socket is no new one', () => {
+  linked().knock();
+  kernel.connects('connected');
+  kernel.turnsOnIopub('idle');
+  expect(kernel.asked).toEqual([HELLO]);
+});
+
 test('a link that was disposed, twice, hears and says nothing', async () => {
   const link = await opened();
   link.dispose();
   link.dispose();
-  model.forget('none');
+  model.forget('open'); // of another link by now
   kernel.sends({ snapshot: raw('two-workers') });
   kernel.turns('restarting');
+  kernel.connects('connecting');
+  kernel.connects('connected');
   link.knock();
   expect([link.isDisposed, model.snapshot, model.connection, kernel.asked]).toEqual([
     true,
     null,
-    'none',
+    'open',
     [HELLO]
   ]);
 });
 
 test('messages of other kinds are passed over', () => {
   linked();
-  const status: Partial<KernelMessage.IStatusMsg> = { content: { execution_state: 'busy' } };
-  kernel.iopubMessage.emit({ ...status, header: { msg_type: 'status' } });
+  kernel.turnsOnIopub('busy');
   expect(model.snapshot).toBeNull();
 });

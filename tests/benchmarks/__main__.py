@@ -135,6 +135,10 @@ def _remarks(groups: Collection[str]) -> None:
         print(f"\n%load_ext imports {cells.modules_loaded()} modules that the kernel did not have.")
         wool, plain = (cells.left_in_kernel_bytes(magic) / 1e6 for magic in ("%%wool\n", ""))
         print(f"200,000 printed lines leave {wool:.0f} MB in the kernel; {plain:.0f} MB those of a plain cell.")
+        wool, plain = (cells.drawn_chars(magic) / 1e6 for magic in ("%%wool\n", ""))
+        print(
+            f"JupyterLab draws {wool:.0f} million characters for them; {plain:.0f} million for those of a plain cell."
+        )
 
 
 def _rows(benchmark: cells.Benchmark, runs: int) -> list[Row]:

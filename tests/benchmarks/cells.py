@@ -4,6 +4,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from time import perf_counter
 
 import psutil
@@ -131,6 +132,14 @@ def floods() -> Measured:
             name: (took_s(kernel, f"%%wool\n{code}"), took_s(kernel, code))
             for name, code in (("200,000 printed lines", _LINES), ("1,000 pictures of 50 kB", _PICTURES))
         }
+
+
+def drawn_chars(magic: str) -> int:
+    """Of 200,000 printed lines, by a front end that draws all text of a cell anew with each message, as JupyterLab does."""
+    with fresh_kernel(LOAD, "%%wool\n1", "print(1)") as kernel:
+        cell = kernel.begin(magic + _LINES)
+        cell.result()
+        return sum(accumulate(cell.streamed))
 
 
 def left_in_kernel_bytes(magic: str) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.browser import CHROMIUM_ARGS, ROOT, Gate, JupyterServer, NotebookPage, find_chromium
+from tests.support.browser import CHROMIUM_ARGS, ROOT, TIMEOUT_MS, Gate, JupyterServer, NotebookPage, find_chromium
 
 HERE = Path(__file__).parent
 if os.environ.get("CI") and find_spec("playwright") is None:
@@ -43,7 +43,7 @@ def browser():
         unavailable("there is no browser: install Debian's package chromium, or name one in CHROMIUM")
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=60_000)
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_ARGS)
         yield browser

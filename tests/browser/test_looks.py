@@ -95,7 +95,7 @@ def test_the_keyboard_reaches_everything_and_the_focus_stays(lab, gate):
             break
     expect(interrupt).to_be_focused()
     reached_s = panel.elapsed_s()
-    wait_until(lambda: panel.elapsed_s() > reached_s + 2)  # snapshots came meanwhile
+    wait_until(lambda: panel.elapsed_s() > reached_s + 2, timeout_s=120)  # snapshots came meanwhile
     expect(interrupt).to_be_focused()
     lab.page.keyboard.press("Enter")
     assert "KeyboardInterrupt" in lab.ended(2)

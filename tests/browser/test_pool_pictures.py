@@ -48,8 +48,7 @@ def test_the_workers_are_shown_and_one_that_is_killed_turns_dead_and_is_replaced
     expect(pool.node).to_contain_text(re.compile(r"k\w+ · up"))
     [victim] = [uid for uid in before if pool.pid(uid) == pid]
     os.kill(pool.pid(victim), signal.SIGKILL)
-    expect(pool.row(victim)).to_have_attribute("data-state", "dead")
-    expect(pool.row(victim)).to_contain_text("SIGKILL")
+    expect(pool.node.locator(f'li[data-state="dead"][data-uid="{victim}"]')).to_contain_text("SIGKILL")
     expect(pool.rows("idle")).to_have_count(2)
     assert len(set(pool.uids("idle")) - before) == 1
     expect(pool.row(victim)).to_have_count(0)
@@ -63,8 +62,8 @@ def test_a_busy_cell_ticks_and_is_interrupted_while_the_kernel_is_busy(shown, ap
     busy = pool.rows("busy")
     expect(busy).to_contain_text(re.compile(r"In\[[34]\]"))
     first = pool.elapsed_s()
-    wait_until(lambda: pool.elapsed_s() > first)
-    wait_until(lambda: pool.elapsed_s() > first + 1)
+    wait_until(lambda: pool.elapsed_s() > first, timeout_s=120)
+    wait_until(lambda: pool.elapsed_s() > first + 1, timeout_s=120)
     assert page.is_busy(3)
     busy.get_by_role("button", name="Interrupt").click()
     assert "KeyboardInterrupt" in page.ended(3)
@@ -90,6 +89,7 @@ def test_a_worker_is_restarted_while_the_kernel_is_busy(shown, app, where, gate)
 def test_workers_are_added_and_removed_while_the_kernel_is_busy(shown, app, where, gate):
     page, pool = shown(app, where, gate.cell)
     page.begin(3)
+    page.note_statuses_from("busy")
     pool.button("Add a worker").click()
     expect(pool.rows("idle")).to_have_count(3)
     expect(pool.node).to_contain_text("3 workers")
@@ -97,6 +97,8 @@ def test_workers_are_added_and_removed_while_the_kernel_is_busy(shown, app, wher
     expect(pool.node).to_contain_text("2 workers")
     expect(pool.rows("idle")).to_have_count(2)
     assert page.is_busy(3)
+    if where == "panel":  # of a widget's messages JupyterLab takes the end for that of the cell
+        assert page.statuses() == []
     gate.open()
     assert page.ended(3) == "went on"
 

@@ -1,5 +1,7 @@
 """More output than a notebook can show: it neither freezes nor grows the kernel, and can be seen."""
 
+from time import monotonic
+
 import psutil
 import pytest
 
@@ -20,6 +22,20 @@ def test_many_lines_are_all_shown_and_do_not_stay_in_the_kernel(kernel):
     assert result.stdout.count("\n") == 200_000
     assert result.stderr == ""
     assert grown < 16e6
+
+
+def test_text_that_goes_on_after_much_of_it_comes_in_few_messages(kernel):
+    """ipykernel sends five in a second, and for each a page draws all text of the cell anew."""
+    kernel.wool("1")
+    began = monotonic()
+    cell = kernel.begin(
+        "%%wool\nimport time\nlines = ('x' * 99 + '\\n') * 100\nprint(lines * 100)\n"
+        "for n in range(100):\n    print(lines, flush=True)\n    time.sleep(0.05)"
+    )
+    result = cell.result()
+    took_s = monotonic() - began
+    assert result.stdout.count("x" * 99 + "\n") == 20_000
+    assert len(cell.streamed) < 8 + 1.5 * took_s
 
 
 def test_a_line_without_an_end_is_cut_with_a_line_that_says_how_to_see_it(kernel):

@@ -8,13 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.kernel import Kernel
+from tests.support.kernel import TIMEOUT_S, Kernel
 from tests.support.panel import Panel
 from tests.support.pools import pool_processes, pool_workers
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.root import kernel_namespace
-from wool_jupyter.notebook.lab_link import REQUEST
+from wool_jupyter.notebook.lab_link import REQUEST, TARGET
 from wool_jupyter.records import WorkerMetadata
 
 WAITS = "%%wool\nimport threading\nprint('begun', flush=True)\nthreading.Event().wait()"
@@ -287,11 +287,36 @@ def test_unloading_takes_the_requests_and_the_feed_away(panel, fresh_kernel):
     panel.take_in()
     assert panel.words == ["loaded", "unloaded"] * 2
     assert len(panel.snapshots) == seen  # no heartbeat
-    assert fresh_kernel.value(f"{REQUEST!r} in get_ipython().kernel.control_handlers") is False
+    assert fresh_kernel.value(f"get_ipython().kernel.control_handlers[{REQUEST!r}].__name__") == REQUEST
     fresh_kernel.ok("%load_ext wool_jupyter")
     again = Panel(fresh_kernel)
     again.hello()
     assert again.latest.pool.state == "none"
+
+
+def comms_of(kernel, **content):
+    client = kernel.client
+    client.control_channel.send(client.session.msg(REQUEST, content))
+    answer = client.get_control_msg(timeout=TIMEOUT_S)
+    assert answer["msg_type"] == "comm_info_reply"
+    return answer["content"]["comms"].keys()
+
+
+def test_what_others_ask_of_the_kernel_is_answered_as_before(fresh_kernel):
+    fresh_kernel.ok("from comm import create_comm\n_c = create_comm(target_name='theirs', comm_id='their comm')")
+    assert comms_of(fresh_kernel, target_name="theirs") == {"their comm"}
+    assert comms_of(fresh_kernel, target_name="nobody's") == set()
+    assert comms_of(fresh_kernel) >= {"their comm"}
+
+
+def test_who_has_put_a_handler_of_requests_before_ours_may_keep_it_when_wool_is_unloaded(fresh_kernel):
+    fresh_kernel.ok(
+        f"handlers, kind = get_ipython().kernel.control_handlers, {REQUEST!r}\n"
+        "before = handlers[kind]\nhandlers[kind] = theirs = lambda *message: before(*message)\n"
+        "%unload_ext wool_jupyter"
+    )
+    assert comms_of(fresh_kernel, target_name=TARGET, request={"do": "hello"}) == set()  # as of any kernel without wool
+    assert fresh_kernel.value("handlers[kind] is theirs") is True
 
 
 def test_snapshots_come_at_most_five_times_a_second(panel, fresh_kernel):

@@ -111,7 +111,7 @@ class JupyterServer:
         request = urllib.request.Request(
             self.url + path, method=method, headers={"Authorization": f"token {self.token}"}
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             body = answer.read()
         return json.loads(body) if body else None
 
@@ -145,13 +145,14 @@ class NotebookPage:
         self.server = server
         self.page = page
         self.complaints: list[str] = []
+        self.not_ours = NOT_OURS  # texts of messages that are no complaints
         page.set_default_timeout(TIMEOUT_MS)
         page.on("console", lambda message: self._note(message.type, message.text))
         page.on("pageerror", lambda error: self._note("error", str(error)))
 
     def _note(self, kind: str, text: str) -> None:
         """Errors, and of the warnings (Notebook 7.6 has some by itself) those that speak of us."""
-        if any(known in text for known in NOT_OURS):
+        if any(known in text for known in self.not_ours):
             return
         if kind == "error" or (kind == "warning" and "wool" in text.lower()):
             self.complaints.append(f"{kind}: {text}")
@@ -160,11 +161,15 @@ class NotebookPage:
 
     def open(self, cells: list[str], name: str = "test.ipynb") -> "NotebookPage":
         self.server.write(name, cells)
-        where = "notebooks" if self.server.app == "notebook" else "lab/tree"
-        self.page.goto(f"{self.server.url}/{where}/{name}?reset&token={self.server.token}")
-        self.wait_loaded()
+        self.visit(name)
         self._when_kernel_is_known()
         return self
+
+    def visit(self, name: str = "test.ipynb") -> None:
+        """A notebook that is there, and may have a kernel."""
+        where = "notebooks" if self.server.app == "notebook" else "lab/tree"
+        self.page.goto(f"{self.server.url}/{where}/{name}?reset&token={self.server.token}")
+        self._wait_loaded()
 
     def open_beside(self, cells: list[str], name: str) -> None:
         """In JupyterLab, as one more tab."""
@@ -182,31 +187,41 @@ class NotebookPage:
 
     def reload(self) -> None:
         self.page.reload()
-        self.wait_loaded()
+        self._wait_loaded()
 
-    def wait_loaded(self) -> None:
+    def _wait_loaded(self) -> None:
         self.page.wait_for_function("() => !!window.jupyterapp")
-        self.page.evaluate("async () => { await window.jupyterapp.restored }")
+        self._await("window.jupyterapp.restored")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
+        # For a cell that is run before, JupyterLab starts another kernel, and ends the one that the notebook has had.
+        self.page.wait_for_function(f"() => !!{_PANEL}?.context?.sessionContext.session?.kernel")
 
     def _when_kernel_is_known(self) -> None:
+        for part in ("ready", "sessionContext.ready", "sessionContext.session.kernel.info"):
+            self._await(f"{_PANEL}.context.{part}")
+
+    def _await(self, promise: str) -> None:
+        """Not without a limit, as Playwright's `evaluate` does."""
         self.page.evaluate(
-            f"""async () => {{ const {{ context }} = {_PANEL}; await context.ready; await context.sessionContext.ready;
-            await context.sessionContext.session.kernel.info }}"""
+            f"""async limit => {{
+                const late = new Promise((_, fail) => setTimeout(() => fail(new Error(`not within ${{limit}} ms`)), limit));
+                await Promise.race([{promise}, late]) }}""",
+            TIMEOUT_MS,
         )
 
     def save(self) -> None:
-        self.page.evaluate(f"async () => {{ await {_PANEL}.context.save() }}")
+        self._await(f"{_PANEL}.context.save()")
 
     def restart_kernel(self) -> None:
-        self.page.evaluate(f"async () => {{ await {_PANEL}.context.sessionContext.restartKernel() }}")
+        self._await(f"{_PANEL}.context.sessionContext.restartKernel()")
         # A cell that is sent before the new kernel is known to be there is lost.
         self._when_kernel_is_known()
         self.page.wait_for_function(f"() => {_PANEL}.context.sessionContext.session.kernel.status === 'idle'")
 
     def command(self, name: str, arguments: dict[str, Any] | None = None) -> None:
-        """Does not wait for its end."""
+        """Waits until there is such a command, and not for its end."""
+        self.page.wait_for_function("name => window.jupyterapp.commands.hasCommand(name)", arg=name)
         self.page.evaluate("([c, a]) => { void window.jupyterapp.commands.execute(c, a) }", [name, arguments or {}])
 
     def select(self, index: int) -> None:
@@ -216,6 +231,8 @@ class NotebookPage:
 
     def begin(self, index: int) -> None:
         self.select(index)
+        # What ended before may be seen for a while; `ended` is to wait for this run.
+        self.page.evaluate(f"i => {{ {_PANEL}.content.widgets[i].model.executionCount = null }}", index)
         self.command("notebook:run-cell")
 
     def run(self, index: int) -> str:
@@ -239,6 +256,17 @@ class NotebookPage:
 
     def is_busy(self, index: int) -> bool:
         return self.page.evaluate(f"i => {_PANEL}.content.widgets[i].model.executionState !== 'idle'", index)
+
+    def note_statuses_from(self, status: str) -> None:
+        """The kernel has that one, or will have it soon; `statuses` are those that follow."""
+        self.page.wait_for_function(f"s => {_PANEL}.context.sessionContext.session.kernel.status === s", arg=status)
+        self.page.evaluate(
+            f"""() => {{ window.noted = []; const {{ kernel }} = {_PANEL}.context.sessionContext.session;
+            kernel.statusChanged.connect((_, status) => window.noted.push(status)) }}"""
+        )
+
+    def statuses(self) -> list[str]:
+        return self.page.evaluate("() => window.noted")
 
     # What is ours.
 

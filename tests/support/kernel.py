@@ -133,6 +133,7 @@ class Running:
         self._answers = list(answers)
         self._idle = self._replied = False
         self._result = Result()
+        self.streamed: list[int] = []  # how much text each message had
 
     def wait_for(self, text: str, timeout: float = TIMEOUT_S) -> Result:
         """Until the cell has shown `text`."""
@@ -207,6 +208,7 @@ class Running:
             case "status":
                 self._idle |= content["execution_state"] == "idle"
             case "stream":
+                self.streamed.append(len(content["text"]))
                 result.add(Output(content["name"], content["text"]))
             case "display_data" | "update_display_data" | "execute_result":
                 name = {"display_data": "display", "update_display_data": "update", "execute_result": "result"}[kind]

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.kernel import TIMEOUT_S, Kernel
 from wool_jupyter.notebook import snapshot
-from wool_jupyter.notebook.lab_link import FEED, REQUEST
+from wool_jupyter.notebook.lab_link import FEED, REQUEST, TARGET
 from wool_jupyter.notebook.snapshot import Snapshot
 
 
@@ -22,7 +22,7 @@ class Panel:
 
     def say(self, **request: Any) -> None:
         client = self.kernel.client
-        client.control_channel.send(client.session.msg(REQUEST, request))
+        client.control_channel.send(client.session.msg(REQUEST, {"target_name": TARGET, "request": request}))
 
     def ask(self, do: str, **rest: Any) -> str:
         """Its error, or "" when it has been done."""

@@ -86,6 +86,40 @@ def test_a_flood_shows_its_beginning_its_end_and_where_something_is_missing(side
     assert "`%wool output In[5]` has it" in side.gaps()[0]
 
 
+def test_a_flood_comes_in_few_pieces_and_never_later_than_a_second(tmp_path):
+    side = Side(tmp_path, None)
+    looks, pieces, since = 400, 0, 0.0
+    for n in range(looks):
+        side.now += 0.05
+        side.spool.write(OUT, lines(n * 500, n * 500 + 500))
+        new = list(side.flow.due())
+        side.shown += new
+        pieces += bool(new)
+        since = side.now if new else since
+        assert side.now - since <= 1.0
+    assert pieces < 40  # one a second, and some more at the beginning
+    assert side.end() == lines(0, looks * 500)
+
+
+def test_a_little_text_comes_at_once_also_after_much(tmp_path):
+    side = Side(tmp_path, None)
+    side.spool.write(OUT, lines(0, 50_000))
+    side.shown += side.flow.due()
+    for n in range(5):
+        side.now += 0.05
+        side.spool.write(OUT, f"progress {n}\n")
+        side.shown += side.flow.due()
+        assert side.text().endswith(f"progress {n}\n")
+
+
+def test_what_was_cleared_holds_nothing_back(side):
+    side.spool.write(OUT, lines(0, 1_000))
+    side.shown += side.flow.due()
+    side.flow.cleared()
+    side.spool.write(OUT, lines(0, 500))
+    assert "".join(text for _, text in side.flow.due()) == lines(0, 500)
+
+
 def test_a_flood_is_read_on_while_nothing_of_it_is_shown(side):
     """Or its file would grow."""
     for n in range(20):

@@ -156,7 +156,7 @@ class Execution:
 
     def _show_ready(self) -> None:
         assert self.sending is not None
-        self._show_text(joined(self.sending.text.ready()))
+        self._show_text(joined(self.sending.text.due()))
 
     def _show_rest(self, sending: Sending) -> None:
         self._show_text(joined(sending.text.rest()))

@@ -18,6 +18,9 @@ _TAILS = 4  # on credit: several calls may end at one time
 _BATCH_BYTES = 1 << 20
 _DISPLAYS = 2_000
 _DISPLAYS_PER_S = 50.0  # an animation goes on for ever
+_AT_ONCE_BYTES = 4_000  # are never held back
+_SHARE = 0.5  # of what is shown: new text of a flood waits until there is as much of it
+_HELD_S = 1.0  # at most: it still reads as live
 _NOTICE_BYTES = 1_000  # that a line about what is missing counts for: they become no flood of their own
 
 
@@ -57,6 +60,8 @@ class Budget:
         self.is_limited = most_bytes is not None
         self.text = Bucket(float(most_bytes or 0), _BYTES_PER_S, clock)
         self.displays = Bucket(_DISPLAYS, _DISPLAYS_PER_S, clock)
+        self.shown_bytes = 0  # that stand in the notebook
+        self.clock = clock
         self.tail_bytes = min(_TAIL_BYTES, (most_bytes or 0) // 4)
         self._shelve = shelve
         self._left_out: LeftOut | None = None
@@ -77,6 +82,7 @@ class Flow:
         self._budget = budget
         self._gap_bytes = self._gap_displays = 0
         self._last_displays: dict[str, Callable[[], object]] = {}  # of those that were too many, by id
+        self._shown_at = budget.clock()
 
     def came(self) -> None:
         """As `TextReader.came`."""
@@ -86,8 +92,25 @@ class Flow:
         """As `TextReader.no_more_events`."""
         self._reader.no_more_events()
 
+    def due(self) -> Iterator[tuple[str, str]]:
+        """As `ready`, for those who look again soon: of a flood, nothing for a while.
+
+        A front end draws all text of a cell anew with each message that adds to it. So what is new should be a share of what is
+        there: else the time that a page needs grows with the square of the text.
+        """
+        waiting = self._reader.waiting()
+        is_much = waiting >= self._budget.shown_bytes * _SHARE
+        if waiting <= _AT_ONCE_BYTES or is_much or self._budget.clock() >= self._shown_at + _HELD_S:
+            yield from self.ready()
+
     def ready(self, upto: PAIR | None = None) -> Iterator[tuple[str, str]]:
         """As `TextReader.ready`."""
+        for name, text in self._within_budget(upto):
+            self._shown_at = self._budget.clock()
+            self._budget.shown_bytes += len(text)
+            yield name, text
+
+    def _within_budget(self, upto: PAIR | None) -> Iterator[tuple[str, str]]:
         if not self._budget.is_limited:
             yield from self._reader.ready(upto)
             return
@@ -147,6 +170,7 @@ class Flow:
         """Nothing of the cell stands in the notebook any more."""
         self._budget.text.fill()
         self._budget.displays.fill()
+        self._budget.shown_bytes = 0
         self._last_displays.clear()
 
     def close(self) -> None:

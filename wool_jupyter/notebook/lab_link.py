@@ -4,6 +4,11 @@ words, snapshots, answers ─▶ iopub, messages of a comm that nobody opened: o
 requests                  ◀─ the control channel: heard while the main thread is busy, also from a page that was loaded meanwhile
 
 A comm would have to wait in both cases until JupyterLab knows the kernel, which it asks by the main thread.
+
+A kernel says "busy" and "idle" with each request, and front ends believe it, in the midst of a cell, too. JupyterLab and its server
+do not with the kinds of messages that they send unasked, nor does the server take those for a user's activity (its setting
+`untracked_message_types`). So a request is of one of these kinds: it asks for the comms of a target which is ours, and says what
+else is wanted. A kernel without wool answers that it has none.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,7 +21,8 @@ if TYPE_CHECKING:
     from wool_jupyter.notebook.magics import Wool
     from wool_jupyter.notebook.snapshot import Snapshot
 
-REQUEST = "wool_request"
+REQUEST = "comm_info_request"
+TARGET = "wool-jupyter"
 FEED = "wool-jupyter-feed"
 
 
@@ -28,15 +34,23 @@ class LabLink:
         self._kernel = kernel
         self._options = options
         self._broadcasts = False
+        self._is_closed = False
+        self._heard_before = kernel.control_handlers[REQUEST]
         kernel.control_handlers[REQUEST] = self._heard
         self._send({"word": "loaded"})
 
-    def _heard(self, _stream: object, _ident: object, message: dict[str, Any]) -> None:
+    def _heard(self, stream: Any, ident: Any, message: dict[str, Any]) -> Any:
         """On the control channel's thread, where nothing may block: interrupts and shutdowns come by it."""
+        if self._is_closed or message["content"].get("target_name") != TARGET:
+            return self._heard_before(stream, ident, message)
+        self._obey(message)
+        return None
+
+    def _obey(self, message: dict[str, Any]) -> None:
         from wool_jupyter.notebook.commands import Commands
 
-        request = message["content"]
-        if request.get("do") == "hello":
+        request = message["content"].get("request")
+        if isinstance(request, dict) and request.get("do") == "hello":
             self._greeted()
 
         def answer(content: dict[str, Any]) -> None:
@@ -71,6 +85,7 @@ class LabLink:
             from wool_jupyter.notebook.feed import door
 
             door().detach(self._broadcast)
-        if self._kernel.control_handlers.get(REQUEST) == self._heard:
-            del self._kernel.control_handlers[REQUEST]
+        self._is_closed = True  # for those who have put a handler of their own before this one
+        if self._kernel.control_handlers[REQUEST] == self._heard:
+            self._kernel.control_handlers[REQUEST] = self._heard_before
         self._send({"word": "unloaded"})

@@ -28,8 +28,8 @@ class Replay:
         self._late: list[Callable[[], object]] = []
 
     def tick(self) -> None:
-        """The text that is there by now."""
-        self._streams.write(self._flow.ready())
+        """The text that is there by now, but for a part of a flood."""
+        self._streams.write(self._flow.due())
 
     def up_to(self, event: cells.Event) -> None:
         """The text that came before it."""
@@ -37,7 +37,7 @@ class Replay:
             self._flow.came()
             self._streams.write(self._flow.ready(event.at))
         else:
-            self.tick()
+            self._streams.write(self._flow.ready())
 
     def event(self, event: Shown) -> None:
         match event:

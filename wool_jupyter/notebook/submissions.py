@@ -119,7 +119,7 @@ class Submissions:
             while self._unfinished:
                 await asyncio.sleep(_EVERY_S)
                 for flow in list(self._flows.values()):
-                    self._show.text(flow.ready())
+                    self._show.text(flow.due())
                 for text in stopped.look(self._workers):
                     self._show.text(iter([("stderr", f"wool: {text}\n")]))
         finally:

@@ -5,7 +5,8 @@ import { isObject } from '../pool/reading';
 import { Request, troubleIn } from '../pool/requests';
 
 const FEED = 'wool-jupyter-feed'; // the id of a comm that nobody opens: what goes to all pages
-const REQUEST = 'wool_request';
+const REQUEST = 'comm_info_request'; // for the comms of `TARGET`: of a kind whose "busy" and "idle" are not shown as the kernel's
+const TARGET = 'wool-jupyter';
 
 /**
  * Between one kernel and the model of its pool.
@@ -20,6 +21,7 @@ export class KernelLink implements IDisposable {
   ) {
     kernel.iopubMessage.connect(this._onMessage, this);
     kernel.statusChanged.connect(this._onStatus, this);
+    kernel.connectionStatusChanged.connect(this._onConnection, this);
     _model.forget('unknown');
   }
 
@@ -34,7 +36,7 @@ export class KernelLink implements IDisposable {
     }
   }
 
-  /** Asks whether the kernel knows wool. One that does not writes a line to the server's log: don't do it unasked. */
+  /** Asks whether the kernel knows wool. One of another language may not know such questions: don't do it unasked. */
   knock(): void {
     if (!this._hasKnocked && !this._isDisposed && this._model.connection !== 'open') {
       this._hasKnocked = true;
@@ -47,6 +49,7 @@ export class KernelLink implements IDisposable {
     this._isDisposed = true;
     this.kernel.iopubMessage.disconnect(this._onMessage, this);
     this.kernel.statusChanged.disconnect(this._onStatus, this);
+    this.kernel.connectionStatusChanged.disconnect(this._onConnection, this);
   }
 
   /** `done`: the kernel has taken it in, or never will. Then its first answer is there, if it knows what was asked. */
@@ -55,12 +58,17 @@ export class KernelLink implements IDisposable {
       return;
     }
     const { clientId: session, username } = this.kernel;
-    const header = { msgType: REQUEST, channel: 'control', session, username, content: request };
-    const message = KernelMessage.createMessage(header as unknown as Asked);
+    const content = { target_name: TARGET, request };
+    const parts = { msgType: REQUEST, channel: 'control', session, username, content };
+    const message = KernelMessage.createMessage(parts as unknown as Asked);
     this.kernel.sendControlMessage(message).done.then(done, done); // it fails when the kernel goes away meanwhile
   }
 
   private _onMessage(_: unknown, message: KernelMessage.IIOPubMessage): void {
+    if (this._wasCutOff && this.kernel.connectionStatus === 'connected') {
+      this._wasCutOff = false;
+      this.knock();
+    }
     if (!isOfFeed(message)) {
       return;
     }
@@ -96,12 +104,33 @@ export class KernelLink implements IDisposable {
 
   private _onStatus(_: unknown, status: Kernel.Status): void {
     if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
-      this._hasKnocked = false;
+      this._hasKnocked = this._wasCutOff = false;
       this._model.forget(status === 'dead' ? 'none' : 'unknown');
     }
   }
 
+  /**
+   * A socket that breaks takes with it what the kernel says meanwhile, also the answer to a hello: the server keeps messages for the
+   * page that was the last one connected, and JupyterLab waits for ever for the answer to what it has sent. So a kernel that is known
+   * to have wool, or was being asked, is greeted again, and tells all news. Not before something is heard by the new socket: one to a
+   * busy kernel may be open and miss an answer that comes at once.
+   */
+  private _onConnection(_: unknown, status: Kernel.ConnectionStatus): void {
+    if (status !== 'connected' && (this._hasKnocked || this._isHeard)) {
+      this._hasKnocked = false;
+      this._wasCutOff = true;
+      if (this._isHeard) {
+        this._model.connect('heard'); // nobody answers for now
+      }
+    }
+  }
+
+  private get _isHeard(): boolean {
+    return this._model.connection === 'heard' || this._model.connection === 'open';
+  }
+
   private _hasKnocked = false;
+  private _wasCutOff = false;
   private _isDisposed = false;
 }
 

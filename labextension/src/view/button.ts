@@ -17,7 +17,7 @@ export class Button {
   constructor(options: IButtonOptions) {
     this.node = element('button', 'jp-Wool-button', { type: 'button' }, icon(options.icon));
     if (options.text !== undefined) {
-      this.node.append(options.text);
+      this.node.append(element('span', 'jp-Wool-buttonText', {}, options.text));
     }
     this.name(options.label);
     this.node.addEventListener('click', () => {

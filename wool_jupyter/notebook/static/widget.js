@@ -255,7 +255,7 @@ var Button = class {
   constructor(options) {
     this.node = element("button", "jp-Wool-button", { type: "button" }, icon(options.icon));
     if (options.text !== void 0) {
-      this.node.append(options.text);
+      this.node.append(element("span", "jp-Wool-buttonText", {}, options.text));
     }
     this.name(options.label);
     this.node.addEventListener("click", () => {
