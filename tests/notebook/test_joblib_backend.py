@@ -386,12 +386,14 @@ def test_a_warning_of_many_tasks_is_shown_once_by_each_worker(notebook, tmp_path
         while len(list(workers.iterdir())) < 2:  # the second worker may have been started for this cell
             time.sleep(0.01)
     """)
-    for cell in range(2):  # each cell anew
+    for cell in range(3):  # each cell anew
         workers = tmp_path / str(cell)
         workers.mkdir()
         tasks = f"(delayed(careful)(n, pathlib.Path({str(workers)!r})) for n in range(20))"
         result = notebook.ok(on_wool(f"Parallel(n_jobs=2, batch_size=1){tasks};"))
-        assert result.stderr.count("UserWarning: careful") == len(list(workers.iterdir())) == 2
+        assert len(list(workers.iterdir())) == 2
+        if cell:  # what the first one imports there looks at warnings, too, and then Python forgets which it has shown
+            assert result.stderr.count("UserWarning: careful") == 2
 
 
 def test_a_warning_that_is_an_error_is_one_in_a_task(notebook):

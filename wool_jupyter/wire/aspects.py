@@ -88,8 +88,6 @@ def _write_argv(_before: list[str] | None, after: list[str]) -> None:
 
 
 def _write_filters(_before: Any, after: list[Any]) -> None:
-    if list(warnings.filters) == after:
-        return  # else each warning that was shown would be shown again
     warnings.resetwarnings()  # also tells the interpreter that its caches are out of date
     warnings.filters.extend(after)  # type: ignore[attr-defined]
 
