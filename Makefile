@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
 LAB_ARGS ?=
+BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -61,8 +62,8 @@ web: $(VENV)/.has-browser $(NODE_MODULES) ## check, test and rebuild what the br
 lab: $(VENV)/.has-lab $(VENV)/.has-demo ## open JupyterLab on the notebooks
 	@JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --notebook-dir=notebooks $$(test "$$(id -u)" != 0 || echo --allow-root) $(LAB_ARGS)
 
-bench: $(VENV)/.has-bench ## run the benchmarks
-	@$(BIN)/python -m tests.benchmarks
+bench: $(VENV)/.has-bench ## run the benchmarks, also those beside other libraries
+	@$(BIN)/python -m tests.benchmarks $(BENCH_ARGS)
 
 clean: ## remove the environment, caches and builds
 	@rm -rf "$(VENV)" dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache labextension/node_modules labextension/lib

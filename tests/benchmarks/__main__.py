@@ -1,31 +1,34 @@
-"""`python -m tests.benchmarks [--quick] [--only cells|calls|joblib|data|discovery|feed]`: what `%%wool` costs, in real kernels,
-what calls, joblib's backend and discovery do, what large data costs, and what it costs to be looked at.
+"""`python -m tests.benchmarks [--runs N | --quick] [--only GROUP] [--json FILE]`: what `%%wool` costs, in real kernels, what
+joblib's backend and discovery do, what it costs to be looked at, and how calls, large data and memory are beside the peers.
 
 Numbers are medians over fresh kernels, or over repetitions."""
 
 import argparse
+import json
 import os
 import platform
 import sys
+from collections.abc import Collection
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-from tests.benchmarks import calls, cells, data, discovery, feed, frames, joblib_backends
+from tests.benchmarks import cells, discovery, feed, frames, joblib_backends
+from tests.benchmarks.peers import report
+from tests.benchmarks.peers.compare import Comparison
+from tests.benchmarks.peers.works import GROUPS as OF_PEERS
 from tests.benchmarks.table import Row, as_text
 
 AIMS = {
     "%load_ext": "< 150 ms",
     "first cell, beyond a plain one": "< 1.5 s",
-    "x = 1, beyond a plain one": "< 5 ms",
     "10,000 printed lines": "ratio about 1",
     "200,000 printed lines": "ratio about 1",
     "1,000 pictures of 50 kB": "ratio below 2",
     "grid search on the digits": "ratio about 1",
-    **dict.fromkeys((f"{name}, beside loky" for name in calls.MEASURED), "ratio at most 1"),
     **dict.fromkeys(("grid search, cold", "forest of 200 trees, cold"), "ratio at most 1"),
     **dict.fromkeys(("grid search, warm", "forest of 200 trees, warm"), "ratio about 1"),
     "four heavy cells with --bg": "ratio about 0.5 on two CPUs",
-    **dict.fromkeys(("256 MB in, first", "256 MB out"), "ratio below 0.5 of loky"),
-    "256 MB in, again": "ratio below 0.1 of loky",
     "publish": "< 200 µs",
     "look at 128 workers, first": "< 5 ms",
     "look at 128 workers, again": "< 5 ms",
@@ -39,57 +42,96 @@ AIMS = {
 
 
 def main() -> int:
+    asked = _asked()
+    runs = 1 if asked.quick else asked.runs
+    found: dict[str, Any] = {"machine": _machine(), "runs": runs}
+    if groups := _groups(asked.quick, asked.only):
+        rows = [row for group in groups.values() for benchmark in group for row in _rows(benchmark, runs)]
+        found["rows"] = [row.as_json() for row in rows]
+        print(as_text(rows))
+        _remarks(groups)
+    if asked.only in (None, "peers", *OF_PEERS):
+        comparison = Comparison(asked.only if asked.only in OF_PEERS else None, runs)
+        found["peers"] = report.as_json(comparison)
+        print(report.as_text(comparison))
+    found["load_after"] = os.getloadavg()[0]
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(
+        f"Medians of {runs} run{'s' * (runs > 1)}, each afresh, where nothing else is said; {os.cpu_count()} "
+        f"CPUs, Python {platform.python_version()}, load "
+        f"{found['machine']['load_before']:.1f} before and {found['load_after']:.1f} after."
+    )
+    return 0
+
+
+def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--runs", type=int, default=5, metavar="N", help="fresh kernels for each work, of which the median counts"
+    )
     parser.add_argument("--quick", action="store_true", help="one fresh kernel each, and fewer cells")
-    parser.add_argument("--only", choices=["cells", "calls", "joblib", "data", "discovery", "feed"])
+    parser.add_argument(
+        "--only",
+        choices=["cells", "joblib", "discovery", "feed", "peers", *OF_PEERS],
+        help=f"one group; peers are {', '.join(OF_PEERS)}",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where all figures are written, too")
     asked = parser.parse_args()
-    quick = asked.quick
-    of_cells = [
-        cells.loading,
-        cells.first_cell,
-        partial(cells.trivial_cell, 40 if quick else 200),
-        cells.many_names,
-        cells.large_array,
-        cells.large_dict,
-        cells.printed_lines,
-        cells.floods,
-        cells.grid_search,
-        cells.background_cells,
-    ]
-    of_discovery = [discovery.publishing, discovery.scanning, discovery.latency, discovery.idling]
-    of_joblib = [
-        joblib_backends.grid_search,
-        joblib_backends.forest,
-        joblib_backends.small_tasks,
-        joblib_backends.large_array,
-    ]
-    of_the_feed = [
-        feed.reading_processes,
-        feed.snapshots,
-        feed.seeing,
-        partial(feed.trivial_cell, 40 if quick else 200),
-        feed.being_looked_at,
-        frames.sixty_four_workers,
-    ]
-    groups = {
-        "cells": of_cells,
-        "calls": [calls.calls],
-        "joblib": of_joblib,
-        "data": [data.large_array],
-        "discovery": of_discovery,
-        "feed": of_the_feed,
+    if asked.json and not asked.json.absolute().parent.is_dir():
+        parser.error(f"{asked.json.parent} is no folder")
+    return asked
+
+
+def _groups(quick: bool, only: str | None) -> dict[str, list[cells.Benchmark]]:
+    """Those of this product alone."""
+    cell_count = 40 if quick else 200
+    groups: dict[str, list[cells.Benchmark]] = {
+        "cells": [
+            cells.loading,
+            cells.first_cell,
+            cells.many_names,
+            cells.large_array,
+            cells.large_dict,
+            cells.printed_lines,
+            cells.floods,
+            cells.grid_search,
+            cells.background_cells,
+        ],
+        "joblib": [
+            joblib_backends.grid_search,
+            joblib_backends.forest,
+            joblib_backends.small_tasks,
+            joblib_backends.large_array,
+        ],
+        "discovery": [discovery.publishing, discovery.scanning, discovery.latency, discovery.idling],
+        "feed": [
+            feed.reading_processes,
+            feed.snapshots,
+            feed.seeing,
+            partial(feed.trivial_cell, cell_count),
+            feed.being_looked_at,
+            frames.sixty_four_workers,
+        ],
     }
-    benchmarks = groups[asked.only] if asked.only else [each for group in groups.values() for each in group]
-    runs = 1 if quick else 5
-    rows = [row for benchmark in benchmarks for row in _rows(benchmark, runs)]
-    print(as_text(rows))
-    if asked.only in (None, "feed") and not frames.is_possible():
+    return {name: group for name, group in groups.items() if only in (None, name)}
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "cpus": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def _remarks(groups: Collection[str]) -> None:
+    if "feed" in groups and not frames.is_possible():
         print(f"\n{frames.MISSING}")
-    if asked.only in (None, "joblib"):
-        print(
-            "\nIn the rows that are cold and warm, and those of 256 MB in and out, plain is joblib's default backend, loky."
-        )
-    if asked.only in (None, "cells"):
+    if "joblib" in groups:
+        print("\nIn the rows that are cold and warm, plain is joblib's default backend, loky.")
+    if "cells" in groups:
         print(f"\n%load_ext imports {cells.modules_loaded()} modules that the kernel did not have.")
         wool, plain = (cells.left_in_kernel_bytes(magic) / 1e6 for magic in ("%%wool\n", ""))
         print(f"200,000 printed lines leave {wool:.0f} MB in the kernel; {plain:.0f} MB those of a plain cell.")
@@ -97,13 +139,6 @@ def main() -> int:
         print(
             f"JupyterLab draws {wool:.0f} million characters for them; {plain:.0f} million for those of a plain cell."
         )
-    if asked.only in (None, "data"):
-        wool, loky = (size / 2**28 for size in data.held_twice_bytes())
-        print(f"\nTwo workers that hold the same 256 MB take {wool:.2f} times as much, with loky {loky:.2f} times.")
-    print(
-        f"Medians of {runs} run{'s' * (runs > 1)}, each afresh; {os.cpu_count()} CPUs, Python {platform.python_version()}."
-    )
-    return 0
 
 
 def _rows(benchmark: cells.Benchmark, runs: int) -> list[Row]:

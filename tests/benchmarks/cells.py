@@ -64,22 +64,6 @@ def first_cell() -> Measured:
         return {"first cell, beyond a plain one": (took_s(kernel, "%%wool\nx = 1") - plain, None)}
 
 
-def trivial_cell(count: int) -> Measured:
-    """In turns, so that both see the same machine."""
-    wool, plain = [], []
-    with fresh_kernel(LOAD, *["%%wool\nx = 1"] * 5) as kernel:
-        for _ in range(count):
-            plain.append(took_s(kernel, "x = 1"))
-            wool.append(took_s(kernel, "%%wool\nx = 1"))
-    p95 = [statistics.quantiles(each, n=20)[-1] for each in (wool, plain)]
-    over = statistics.median(wool) - statistics.median(plain)
-    return {
-        "x = 1, median": (statistics.median(wool), statistics.median(plain)),
-        "x = 1, 95 of 100 below": (p95[0], p95[1]),
-        "x = 1, beyond a plain one": (over, None),
-    }
-
-
 def large_array() -> Measured:
     """256 MB. Pages that were never touched cost extra, in a plain cell too: each side has made and freed as much before."""
     array = "import numpy as np\narray = np.random.default_rng(1).random(32_000_000)"

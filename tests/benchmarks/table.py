@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 
 @dataclass
@@ -18,6 +19,9 @@ class Row:
         """Median of the runs' own ratios: what slows a run down slows both of its sides."""
         return None if self.plain is None else median(w / p for w, p in zip(self.wool, self.plain, strict=True))
 
+    def as_json(self) -> dict[str, Any]:
+        return {"work": self.name, "wool": self.wool, "plain": self.plain, "ratio": self.ratio, "aim": self.aim}
+
     def cells(self) -> list[str]:
         plain = "" if self.plain is None else duration(median(self.plain))
         ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
@@ -31,9 +35,19 @@ def duration(seconds: float) -> str:
 
 
 def as_text(rows: list[Row]) -> str:
-    lines = [["", "plain", "%%wool", "ratio", "aim"], *(row.cells() for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(5)]
+    return lined_up([["", "plain", "%%wool", "ratio", "aim"], *(row.cells() for row in rows)])
+
+
+def lined_up(lines: list[list[str]]) -> str:
+    """The first and the last column to the left, figures to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *(line[i].rjust(widths[i]) for i in (1, 2, 3)), line[4]]).rstrip()
+        "  ".join(
+            [
+                line[0].ljust(widths[0]),
+                *(text.rjust(width) for text, width in zip(line[1:-1], widths[1:-1], strict=True)),
+                line[-1],
+            ]
+        ).rstrip()
         for line in lines
     )

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.support.kernel import wool
+from tests.support.waiting import wait_until
 
 MAKES = "import threading\nlock = threading.Lock()\ngen = (i for i in range(5))\nother = 3"
 
@@ -31,6 +32,45 @@ def test_a_plain_cell_that_touches_one_is_told_where_it_lives(kernel):
         assert error.ename == "KeptOnWorker"
         assert re.search(r"`(gen|lock)` .* lives on a worker: use it in a %%wool cell", error.evalue)
     assert "use it in a %%wool cell" in kernel.ok("gen").value
+
+
+def test_a_process_that_a_cell_has_started_is_looked_after_where_it_runs(kernel):
+    result = kernel.wool(
+        "import subprocess\nchild = subprocess.Popen(['sleep', '60'])\nover = subprocess.Popen(['false']); over.wait()"
+    )
+    assert re.search(r"`child` \(subprocess\.Popen\) can't be shipped: it stays on its worker", result.stderr)
+    assert kernel.value("over.poll()") == 1
+    assert kernel.wool("child.poll()").value is None
+    assert kernel.wool("child.terminate(); child.wait()").value == "-15"
+
+
+def test_a_process_of_the_kernel_stays_its_own(kernel):
+    kernel.ok("import subprocess\nchild = subprocess.Popen(['sleep', '60'])")
+    assert (
+        "`child` (subprocess.Popen) stays in the kernel, it can't be shipped: start it inside the cell"
+        in kernel.run(wool("child.poll()")).error.evalue
+    )
+    assert kernel.value("child.poll()") is None
+    assert kernel.value("(child.terminate(), child.wait())") == (None, -15)
+
+
+@pytest.mark.parametrize("use", ["%%wool\n{}", "{}"])
+def test_a_temporary_directory_that_a_cell_has_made_is_there_until_its_name_goes(kernel, use):
+    kernel.wool(
+        "import os, tempfile\nmade = tempfile.TemporaryDirectory(); root = made.name\nopen(f'{root}/x', 'w').close()"
+    )
+    kernel.ok(use.format("found = os.listdir(root)"))
+    assert kernel.value("found") == ["x"]
+    kernel.ok("del made")
+    kernel.wool("import gc\ngc.collect()")
+    wait_until(lambda: not kernel.value("os.path.exists(root)"))
+
+
+def test_a_temporary_directory_of_the_kernel_stays_when_a_cell_has_used_it(kernel):
+    kernel.ok("import os, tempfile\nmade = tempfile.TemporaryDirectory()")
+    kernel.wool("open(f'{made.name}/x', 'w').close()")
+    kernel.wool("import gc\ngc.collect()")
+    assert kernel.value("os.listdir(made.name)") == ["x"]
 
 
 def test_it_may_be_handed_around(kernel):
@@ -64,16 +104,20 @@ def test_the_death_of_its_worker_makes_it_an_error_that_says_so(kernel):
     assert kernel.wool("1 + 1").value == "2"
 
 
-def test_values_of_two_workers_in_one_cell_are_refused_by_name(fresh_kernel):
+def test_values_of_two_workers_in_one_cell_are_refused_by_name(fresh_kernel, tmp_path):
     fresh_kernel.ok("%load_ext wool_jupyter")
     fresh_kernel.ok("%wool start -n 2")
+    cell = (
+        "import os, time\n{0} = (i for i in ())\nopen('{1}/{0}', 'w').close()\n"
+        "while len(os.listdir('{1}')) < 2: time.sleep(0.01)"  # the other one runs beside it
+    )
     both = (
         "import threading\n"
         "shell = get_ipython()\n"
-        "first = 'import time\\nfirst = (i for i in ())\\ntime.sleep(1)'\n"
+        f"first = {cell.format('first', tmp_path)!r}\n"
         "one = threading.Thread(target=shell.run_cell_magic, args=('wool', '', first))\n"
         "one.start()\n"
-        "shell.run_cell_magic('wool', '', 'import time\\nsecond = (i for i in ())\\ntime.sleep(1)')\n"
+        f"shell.run_cell_magic('wool', '', {cell.format('second', tmp_path)!r})\n"
         "one.join()"
     )
     fresh_kernel.ok(both)

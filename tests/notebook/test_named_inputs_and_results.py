@@ -105,6 +105,7 @@ def test_an_error_of_the_cell_goes_before_results_that_it_did_not_reach(kernel):
         ("-o a,a", "-o names `a` twice"),
         ("-o for", "-o takes names of variables, separated by commas, and `for` is none"),
         ("-n 4", "%%wool: unrecognized arguments: -n 4 (`%wool start -n N` sets the number of workers)"),
+        ("--bgg", "%%wool: unrecognized arguments: --bgg (its options are `-i NAMES`, `-o NAMES` and `--bg`)"),
         ("-i", "%%wool: argument -i/--input: expected at least one argument"),
     ],
 )

@@ -58,6 +58,22 @@ def test_a_cell_has_the_worker_at_once(monkeypatch, tmp_path):
         assert rests(bench, executor.submit(call_bodies.pid).result(60)) == pid
 
 
+def test_a_cell_that_comes_with_the_next_call_has_another_worker(tmp_path):
+    """Behind it, it would wait though that one is free; and who has begun on a worker is known of one run at a time."""
+    with pool_of(2) as bench, bench.executor() as executor:
+        wait_until(lambda: len(bench.workers()) == 2)
+        pid = rests(bench, executor.submit(call_bodies.pid).result(60))
+
+        def both():
+            call = executor.submit(call_bodies.until_there, tmp_path / "gate")
+            return call, bench.begin_cell(tmp_path / "cell", "pass")
+
+        call, cell = bench.on_loop(both)
+        assert cell.result(60) != pid
+        (tmp_path / "gate").touch()
+        call.result(60)
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_the_end_of_the_worker_costs_no_call(is_known, tmp_path):
     with pool_of(1) as bench, bench.executor() as executor:

@@ -1167,6 +1167,25 @@ def test_workers_that_ignore_their_end_are_named_and_killed_in_time(ignoring, tm
     run(main())
 
 
+def test_a_stopped_worker_with_a_routine_is_not_replaced_and_others_get_the_calls(monkeypatch):
+    monkeypatch.setattr(supervisor, "PROBES", 1)
+
+    async def main():
+        async with WorkerPool(spawn=2):
+            stream = counted(3)
+            _, busy = await anext(stream)
+            others = {await worker_pid() for _ in range(4)} - {busy}
+            (idle,) = others
+            hold_still(busy)
+            hold_still(idle)
+            assert await worker_pid() not in (busy, idle)  # in the place of the idle one
+            assert not psutil.pid_exists(idle)
+            os.kill(busy, signal.SIGCONT)
+            assert [pid async for _, pid in stream] == [busy, busy]
+
+    run(main())
+
+
 @pytest.mark.parametrize("ending", ["left", "killed"])
 def test_a_stream_whose_pool_ends_is_not_taken_for_a_whole_one(ending):
     async def main():

@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -66,3 +67,57 @@ def test_one_that_takes_the_place_of_another_in_the_table_is_seen(module, monkey
     module.write(2)
     modules.cell_begins()
     assert module.imported().VALUE == 2
+
+
+class Warns:
+    @property
+    def __module__(self):
+        warnings.warn("ask for something else", FutureWarning, stacklevel=1)
+        return "somewhere"
+
+
+class Fails:
+    @property
+    def __module__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("value", [Warns(), Fails()])
+def test_one_that_holds_an_object_which_does_not_like_to_be_asked_is_looked_through_all_the_same(
+    module, value, tmp_path
+):
+    other = tmp_path / "holder_of_a_test.py"
+    other.write_text("first = None; import local_module_of_a_test")
+    modules = LocalModules()
+    modules.cell_begins()
+    module.write(1)
+    importlib.import_module(other.stem).first = value
+    modules.cell_ended()
+    module.write(2)
+    modules.cell_begins()
+    assert other.stem not in sys.modules
+
+
+@pytest.mark.parametrize("file", ["made_up.py", "/made_up.py"])
+def test_one_that_a_library_makes_itself_has_no_file_that_could_be_edited(file, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "made_up.py").touch()
+    library, made = type(sys)("library"), type(sys)("library.made_up")
+    modules = LocalModules()
+    modules.cell_begins()
+    library.made_up, made.__file__ = made, file
+    monkeypatch.setitem(sys.modules, "library", library)
+    monkeypatch.setitem(sys.modules, "library.made_up", made)
+    modules.cell_ended()
+    (tmp_path / "made_up.py").write_text("edited")
+    modules.cell_begins()
+    assert library.made_up is sys.modules["library.made_up"] is made
+
+
+def test_it_is_imported_anew_after_each_of_many_edits(module):
+    modules = LocalModules()
+    for value in range(1, 6):
+        module.write(value)
+        modules.cell_begins()
+        assert value == module.imported().VALUE
+        modules.cell_ended()

@@ -310,6 +310,11 @@ def test_a_stream_that_was_set_aside_is_no_load_until_its_next_command(at):
             stream.set_aside()  # its command is under way
             assert (connection.load, await asked) == (1, b"two")
             stream.set_aside()
+            stream.take_up()
+            stream.take_up()
+            assert connection.load == 1
+            stream.set_aside()  # nothing came of it
+            assert connection.load == 0
             stream.close()
             stream.set_aside()
             assert connection.load == 0

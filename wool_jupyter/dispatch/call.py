@@ -33,7 +33,7 @@ class Sender(Protocol):
         ...
 
     def goes_on(self, number: int) -> None:
-        """A command was sent. Nothing, unless it rests."""
+        """A command is sent, or about to be. Nothing, unless it rests."""
         ...
 
     def end(self, number: int) -> None:
@@ -112,8 +112,12 @@ class Call:
 
     def set_aside(self) -> None:
         """It waits for its next command, for long perhaps: until then it is no load of its worker."""
-        if not (self.ended or self._pending):
+        if self._begun and not (self.ended or self._pending):
             self._connection.set_aside(self.number)
+
+    def take_up(self) -> None:
+        """After `set_aside`: its next command follows, and it is a load from here on."""
+        self._connection.goes_on(self.number)
 
     def _say(self, frame: frames.Request) -> None:
         if not self.ended:

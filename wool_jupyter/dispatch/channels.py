@@ -118,6 +118,8 @@ class Channel:
             self._rests(1)
 
     def set_aside(self, number: int) -> None:
+        if number not in self._resting:  # it was taken up, and nothing came of it
+            self.rests(number)
         if number in self._resting and number not in self._set_aside:
             self._set_aside.add(number)
             self._aside(1)

@@ -150,8 +150,7 @@ class Wool(Magics):  # type: ignore[misc]
         except UsageError as error:
             if comment_form.is_origin(comment):
                 raise UsageError(f"`# wool: …` on the first line takes options of %%wool: {error}") from None
-            hint = " (`%wool start -n N` sets the number of workers)" if "unrecognized" in str(error) else ""
-            raise UsageError(f"%%wool: {error}{hint}") from None
+            raise UsageError(f"%%wool: {error}{_hint(line) if 'unrecognized' in str(error) else ''}") from None
 
     @magic_arguments("wool")
     @argument(
@@ -286,3 +285,9 @@ def _plainly() -> Iterator[None]:
 
         tracebacks.show_plainly(error)
         raise
+
+
+def _hint(options: str) -> str:
+    if options.startswith("-n"):
+        return " (`%wool start -n N` sets the number of workers)"
+    return " (its options are `-i NAMES`, `-o NAMES` and `--bg`)"

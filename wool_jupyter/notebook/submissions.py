@@ -200,6 +200,7 @@ class _Pressed:
             signal.signal(signal.SIGINT, self._press)
 
     def _press(self, number: int, frame: Any) -> None:
+        __tracebackhide__ = True
         self._pressed()
         self._before(number, frame)
 

@@ -1,6 +1,6 @@
 """A worker of our own that could not be asked: looked at until it answers, and ended if it does not.
 
-One that is stopped is let be as long as values live on it that nobody else has: it loses none of them.
+One that is stopped is let be as long as it would take something along: values that nobody else has, or calls.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Care:
             await asyncio.wait({member.child.exited}, timeout=pause_s)
             if self._roster.member(uid) is None:
                 return
-            if self._pins(uid) and host.is_stopped(member.child.pid):
+            if host.is_stopped(member.child.pid) and self._has_something(member):
                 await asyncio.wait({member.child.exited}, timeout=supervisor.STOPPED_S)
                 continue
             if not await self._answers(member):
@@ -69,6 +69,9 @@ class Care:
             await self._announcer.added_again(member.metadata)
             await asyncio.wait({member.child.exited}, timeout=supervisor.ROOM_S)
         await self._ends.kill(member, "as it did not answer any more")
+
+    def _has_something(self, member: Member) -> bool:
+        return self._pins(member.metadata.uid) or WorkerConnection(member.metadata).load > 0
 
     async def _answers(self, member: Member) -> bool:
         try:

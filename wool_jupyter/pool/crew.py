@@ -16,7 +16,7 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.to_end import to_end
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.proxy import WorkerProxy
-from wool_jupyter.errors import NoWorkersAvailable, StartFailed
+from wool_jupyter.errors import NotReached, NoWorkersAvailable, StartFailed
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool import ended, events, supervisor
 from wool_jupyter.pool.announcer import Announcer
@@ -246,8 +246,9 @@ class Crew:
         uid = member.metadata.uid
         self._roster.ends(member)
         member.ledger.close()
-        ended.write(self._directory, uid, obituary(member, crashed=IN_LOGS))
-        self._tell(events.Ended(uid, "" if member.leaves else how_it_ended(member)))
+        how = how_it_ended(member, crashed=IN_LOGS)
+        ended.write(self._directory, uid, f"The worker (pid {member.child.pid}) {how}")
+        self._tell(events.Ended(uid, "" if member.leaves else how.removesuffix(IN_LOGS)))
         self._doubt.ended(member)
         self.supervise()
         self._proxy.evict(uid)
@@ -261,8 +262,11 @@ class Crew:
         return self._roster.takes(uid)
 
     def takes_again(self, member: Member) -> bool:
-        """As `Roster.takes_again`; nor one that is stopped."""
-        if host.is_stopped(member.child.pid) or not self._roster.takes_again(member):
+        """As `Roster.takes_again`; nor one that is stopped, or to which another call is on its way."""
+        found = self._proxy.workers.workers.get(member.metadata.uid)
+        if found is None or found.connection.load or host.is_stopped(member.child.pid):
+            return False
+        if not self._roster.takes_again(member):
             return False
         self._took_a_call(member.metadata.uid)
         return True
@@ -294,8 +298,13 @@ class Crew:
 
     def _check_not_stopped(self, uid: UUID) -> None:
         member = self._roster.member(uid)
-        if member is not None:
+        if member is None:
+            return
+        try:
             check_not_stopped(member.child.pid)
+        except NotReached:
+            self._proxy.evict(uid)  # until it is known to be well
+            raise
 
     def _failed_a_call(self, uid: UUID) -> bool:
         """It could not be asked. False for a worker of somebody else."""

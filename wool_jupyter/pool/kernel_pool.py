@@ -291,6 +291,7 @@ class PoolCall:
     def go_on(self) -> bool:
         """After `rest`. False if somebody else has its worker's main thread: it can only be closed then."""
         if not (self._closed or self._call.ended) and self._pool.goes_on(self._member, self._about):
+            self._call.take_up()  # at once: nobody else is to be placed there
             self._holds, self._rests = True, False
         return self._holds
 

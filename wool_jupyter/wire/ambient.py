@@ -2,13 +2,12 @@
 
 import contextlib
 import os
-import random
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wool_jupyter.wire import pickling
-from wool_jupyter.wire.aspects import ASPECTS, Aspect, read_numpy_random, write_numpy_random
+from wool_jupyter.wire.aspects import ASPECTS, Aspect, Generator
 
 State = dict[str, bytes]  # aspect -> its pickled value, b"" where it can't be; one that could not be read is missing
 
@@ -26,31 +25,33 @@ def of_calls() -> State:
 def _told(aspects: Mapping[str, Aspect]) -> State:
     state = {}
     for name, aspect in aspects.items():
-        if not aspect.module or aspect.module in sys.modules:
+        if aspect.is_here:
             with contextlib.suppress(FileNotFoundError):
-                state[name] = _pickled(aspect)
+                state[name] = _pickled(name, aspect)
     return state
 
 
 def draw_other_numbers() -> None:
     """From here on, than any other process."""
-    random.seed()
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()
+    for generator in _generators():
+        generator.seed()
 
 
 @contextlib.contextmanager
 def other_numbers() -> Iterator[None]:
     """Inside, random numbers are other ones; then those go on that were drawn before."""
-    before = random.getstate()
-    of_numpy = read_numpy_random() if "numpy.random" in sys.modules else None
+    before = [(generator, generator.read()) for generator in _generators()]
     draw_other_numbers()
     try:
         yield
     finally:
-        random.setstate(before)
-        if of_numpy is not None:
-            write_numpy_random(None, of_numpy)
+        for generator, state in before:
+            generator.write(None, state)
+
+
+def _generators() -> Iterator[Generator]:
+    """Of random numbers, those that are here."""
+    return (each for each in ASPECTS.values() if isinstance(each, Generator) and each.is_here)
 
 
 Cursory = tuple[Any, ...]
@@ -77,9 +78,18 @@ def unshippable(state: State) -> list[str]:
     return [name for name, value in state.items() if not value]
 
 
-def _pickled(aspect: Aspect) -> bytes:
+_last: dict[str, tuple[Any, bytes]] = {}  # of plain aspects: what was read, and how it was pickled
+
+
+def _pickled(name: str, aspect: Aspect) -> bytes:
     try:
-        return pickling.dumps(aspect.read())
+        value = aspect.read()
+        if not aspect.is_plain:
+            return pickling.dumps(value)
+        known = _last.get(name)
+        if known is None or known[0] != value:
+            known = _last[name] = value, pickling.dumps(value)
+        return known[1]
     except FileNotFoundError:
         raise
     except Exception:  # noqa: BLE001 (whatever a user's object raises, or is: `sys.argv = None`)
@@ -99,7 +109,7 @@ def follow(wanted: State, before: State, *, process: bool = True, libraries: boo
         if value == before.get(name) and not aspect.of_context:
             continue
         new = pickling.loads(value)
-        if aspect.module and aspect.module not in sys.modules and not (aspect.imports and new):
+        if not aspect.is_here and not (aspect.imports and new):
             continue
         aspect.write(_as_it_was(aspect, before.get(name)), new)
 

@@ -28,6 +28,20 @@ class Aspect:
     of_context: bool = False  # kept in a context variable: each cell begins with the defaults
     of_cells: bool = False  # does not concern calls
     late: bool = False  # of the process, but made of classes, or used by the import of libraries
+    is_plain: bool = False  # what is read are builtins, and copies: as long as they are equal they pickle alike
+
+    @property
+    def is_here(self) -> bool:
+        return not self.module or self.module in sys.modules
+
+
+@dataclass(frozen=True, slots=True)
+class Generator(Aspect):
+    """Of random numbers: no concern of calls, of which those side by side would draw the same ones."""
+
+    seed: Callable[[], object] = random.seed  # makes it draw others than any other process
+    of_cells: bool = True
+    is_plain: bool = True
 
 
 def _read_cwd() -> tuple[str, int, int]:
@@ -78,18 +92,57 @@ def _write_filters(_before: Any, after: list[Any]) -> None:
     warnings.filters.extend(after)  # type: ignore[attr-defined]
 
 
-def read_numpy_random() -> tuple[Any, ...]:
+def _read_numpy_random() -> tuple[Any, ...]:
     import numpy as np
 
     state: Any = np.random.get_state()
     return state[0], state[1].tobytes(), *state[2:]
 
 
-def write_numpy_random(_before: Any, after: tuple[Any, ...]) -> None:
+def _write_numpy_random(_before: Any, after: tuple[Any, ...]) -> None:
     import numpy as np
 
     name, keys, *rest = after
     np.random.set_state((name, np.frombuffer(keys, "uint32"), *rest))
+
+
+def _seed_numpy() -> None:
+    sys.modules["numpy.random"].seed()
+
+
+def _read_torch_random() -> bytes:
+    state: bytes = sys.modules["torch"].get_rng_state().numpy().tobytes()
+    return state
+
+
+def _write_torch_random(_before: Any, after: bytes) -> None:
+    import torch
+
+    torch.set_rng_state(torch.frombuffer(bytearray(after), dtype=torch.uint8))
+
+
+def _seed_torch() -> None:
+    sys.modules["torch"].seed()
+
+
+def _read_torch() -> dict[str, Any]:
+    torch = sys.modules["torch"]
+    return {
+        "dtype": torch.get_default_dtype(),
+        "device": torch.get_default_device(),
+        "gradients": torch.is_grad_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def _write_torch(_before: Any, after: dict[str, Any]) -> None:
+    import torch
+
+    torch.set_default_dtype(after["dtype"])
+    if torch.get_default_device() != after["device"]:
+        torch.set_default_device(after["device"])
+    torch.set_grad_enabled(after["gradients"])
+    torch.use_deterministic_algorithms(after["deterministic"])
 
 
 def _read_socket_timeout() -> float | None:
@@ -290,26 +343,41 @@ def _write_printing(logger: logging.Logger, wanted: _Printing) -> None:
 
 
 ASPECTS = {
-    "cwd": Aspect(_read_cwd, _write_cwd),
-    "environment": Aspect(lambda: dict(os.environ), _write_environment),
+    "cwd": Aspect(_read_cwd, _write_cwd, is_plain=True),
+    "environment": Aspect(lambda: dict(os.environ), _write_environment, is_plain=True),
     "path": Aspect(lambda: list(sys.path), _write_path),
     "argv": Aspect(lambda: list(sys.argv), _write_argv),
-    "recursion limit": Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after)),
-    "digits of an int": Aspect(sys.get_int_max_str_digits, lambda _, after: sys.set_int_max_str_digits(after)),
-    "umask": Aspect(_read_umask, lambda _, after: os.umask(after)),
-    "locale": Aspect(
-        lambda: locale.setlocale(locale.LC_ALL), lambda _, after: locale.setlocale(locale.LC_ALL, after), late=True
+    "recursion limit": Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after), is_plain=True),
+    "digits of an int": Aspect(
+        sys.get_int_max_str_digits, lambda _, after: sys.set_int_max_str_digits(after), is_plain=True
     ),
-    "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket"),
-    "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True),
+    "umask": Aspect(_read_umask, lambda _, after: os.umask(after), is_plain=True),
+    "locale": Aspect(
+        lambda: locale.setlocale(locale.LC_ALL),
+        lambda _, after: locale.setlocale(locale.LC_ALL, after),
+        late=True,
+        is_plain=True,
+    ),
+    "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket", is_plain=True),
+    "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True, is_plain=True),
     "warnings": Aspect(lambda: list(warnings.filters), _write_filters, late=True),
     "logging": Aspect(_read_logging, _write_logging),
     "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
     "figures": Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True, of_cells=True),
-    "random": Aspect(random.getstate, lambda _, after: random.setstate(after), of_cells=True, late=True),
-    "numpy.random": Aspect(read_numpy_random, write_numpy_random, "numpy.random", imports=True, of_cells=True),
-    "numpy errors": Aspect(_read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True),
+    "random": Generator(random.getstate, lambda _, after: random.setstate(after), late=True),
+    "numpy.random": Generator(
+        _read_numpy_random,
+        _write_numpy_random,
+        "numpy.random",
+        imports=True,
+        seed=_seed_numpy,
+    ),
+    "torch.random": Generator(_read_torch_random, _write_torch_random, "torch", seed=_seed_torch),
+    "numpy errors": Aspect(
+        _read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True, is_plain=True
+    ),
     "numpy print options": Aspect(_read_numpy_print, _write_numpy_print, "numpy"),
     "pandas options": Aspect(_read_pandas, _write_pandas, "pandas", imports=True),
+    "torch": Aspect(_read_torch, _write_torch, "torch"),
     "matplotlib rcParams": Aspect(_read_matplotlib, _write_matplotlib, "matplotlib", imports=True),
 }

@@ -15,6 +15,7 @@ _ADVICE = {
     "coroutine": "make it inside the cell",
     "Connection": "connect inside the cell",
     "Thread": "start it inside the cell",
+    "Popen": "start it inside the cell",
     "memoryview": "ship the bytes, or the array behind it",
     "TextIOWrapper": "open it inside the cell",
     "BufferedReader": "open it inside the cell",

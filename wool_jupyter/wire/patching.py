@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wool_jupyter.errors import in_words
-from wool_jupyter.wire import memmaps, pages, pickling, rebuilding, type_facts
+from wool_jupyter.wire import memmaps, pages, pickling, rebuilding, tensors, type_facts
 from wool_jupyter.wire.reduction import Reduction, can_refill, rebuilt, reduction_of, refill, set_state
 
 Contents = dict[tuple[str, type | None], tuple[list[int], list[Any]]]
@@ -34,6 +34,7 @@ CONTENT: dict[str, Callable[[Any], Any]] = {
     "instance": lambda o: dict(vars(o)),
     "exception": lambda e: (e.args, dict(vars(e))),
     "array": pickling.Data,
+    "tensor": lambda t: tensors.content_of(t) or reduction_of(t),
     "frame": lambda f: f.copy(deep=False),
     "cell": rebuilding.cell_state,
     "function": lambda f: (f.__code__, rebuilding.function_state(f)),
@@ -65,6 +66,8 @@ def kind_of(t: type) -> str | None:
         return "array"
     if type_facts.is_frame(t):
         return "frame"
+    if tensors.is_tensor(t):
+        return "tensor"
     if t is types.CellType:
         return "cell"
     if t is types.FunctionType:
@@ -197,8 +200,15 @@ class Patch:
         if not _fits(original, new):
             return new
         original[...] = new
-        original.flags.writeable = new.flags.writeable
+        if not new.flags.writeable:
+            original.flags.writeable = False
         return None
+
+    def _tensor(self, original: Any, new: tensors.Content | Reduction) -> None:
+        if isinstance(new, Reduction):
+            original.data = rebuilt(new).data
+        else:
+            tensors.pour(original, new)
 
     def _frame(self, original: Any, new: Any) -> None:
         original._update_inplace(new)

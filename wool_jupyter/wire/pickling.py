@@ -30,6 +30,7 @@ from wool_jupyter.wire import (
     memmaps,
     rebuilding,
     standins,
+    tensors,
     type_facts,
     views,
 )
@@ -174,6 +175,12 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _polars(self, held: Any) -> Any:
         return columns.reduced(held) or NotImplemented
 
+    def _tensor(self, tensor: Any) -> Any:
+        return tensors.reduced(tensor) or NotImplemented
+
+    def _storage(self, storage: Any) -> Any:
+        return tensors.reduced_storage(storage) or NotImplemented
+
     def _memmap(self, array: Any) -> Any:
         found = memmaps.place_of(array)
         return NotImplemented if found is None else (memmaps.opened, found)
@@ -203,6 +210,14 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         if not file.closed:
             return self._refuse(file)
         return rebuilding.make_closed_file, (type(file), file.name, getattr(file, "encoding", None))
+
+    def _child(self, child: Any) -> Any:
+        """A copy would hear nothing of its end, and take it for ended with success."""
+        return self._refuse(child) if child.returncode is None else NotImplemented
+
+    def _directory(self, _directory: Any) -> Any:
+        """One that goes out stays its maker's, who removes it: the copy is a name for it."""
+        return NotImplemented
 
     def _refuse(self, obj: Any) -> Any:
         raise pickle.PicklingError(f"cannot pickle {type(obj).__name__!r} object")
@@ -258,6 +273,10 @@ class ReturnPickler(NotebookPickler):
         """A view into the kernel's own array arrives as one."""
         found = views.inside(array, self._view_bases)
         return super()._array(array) if found is None else views.as_view(array, *found)
+
+    def _directory(self, directory: Any) -> Any:
+        """One that was made here is removed with the object."""
+        return self._refuse(directory) if directory._finalizer.alive else NotImplemented
 
     def persistent_id(self, obj: Any) -> int | str | None:
         return self._numbers.get(id(obj))
@@ -322,6 +341,14 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._newtype
     if memmaps.is_memmap(t):
         return NotebookPickler._memmap
+    if type_facts.is_child(t):
+        return NotebookPickler._child
+    if type_facts.is_temporary_directory(t):
+        return lambda pickler, directory: pickler._directory(directory)
+    if tensors.is_tensor(t):
+        return NotebookPickler._tensor
+    if tensors.is_storage(t):
+        return NotebookPickler._storage
     if columns.is_polars(t):
         return NotebookPickler._polars
     if t in _BY_TYPE:

@@ -17,6 +17,14 @@ def is_array(t: type) -> bool:
     return t.__name__ == "ndarray" and t.__module__ == "numpy"
 
 
+def is_child(t: type) -> bool:
+    return any(c.__name__ == "Popen" and c.__module__ == "subprocess" for c in t.__mro__)
+
+
+def is_temporary_directory(t: type) -> bool:
+    return t.__name__ == "TemporaryDirectory" and t.__module__ == "tempfile"
+
+
 _HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
 
 

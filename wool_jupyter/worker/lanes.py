@@ -6,13 +6,17 @@ import gc
 import queue
 import signal
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-_IDLE_S = 0.05  # without a body before garbage is collected: a collection costs 50 ms with the usual libraries loaded
+_IDLE_S = 0.05  # without a body before garbage is collected, and
+_IDLE_PER_S = (
+    20.0  # more for each second that it took the last time: 0.15 s with large libraries, and the next body waits for it
+)
 
 
 class _Progress(enum.Enum):
@@ -90,13 +94,14 @@ class MainLane:
         self._thread = threading.get_ident()
         gc.collect()
         gc.freeze()  # later collections look at the bodies' objects only
-        collected = True
+        collected, took_s = True, 0.0
         while True:
             try:
-                job = self._jobs.get(timeout=None if collected else _IDLE_S)
+                job = self._jobs.get(timeout=None if collected else _IDLE_S + _IDLE_PER_S * took_s)
             except queue.Empty:
+                began_s = time.monotonic()
                 gc.collect()
-                collected = True
+                collected, took_s = True, time.monotonic() - began_s
                 continue
             if job is None:
                 return

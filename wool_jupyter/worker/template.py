@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wool_jupyter import host
+from wool_jupyter.wire import ambient
 from wool_jupyter.worker import __main__ as worker
 
 _CONTROL_FD = 3
@@ -168,11 +169,10 @@ def _blas_libraries() -> list[Any]:
 
 
 def _become_as_new(single: list[Any]) -> None:
-    """As a process that has just begun, and has imported some modules. Python's own generator of random numbers sees to itself."""
+    """As a process that has just begun, and has imported some modules."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.modules["__main__"] = types.ModuleType("__main__")
-    if (numpy_random := sys.modules.get("numpy.random")) is not None:
-        numpy_random.seed()
+    ambient.draw_other_numbers()
     for library in single:
         library.set_num_threads(_blas_threads())
 

@@ -10,7 +10,9 @@ import os
 import sys
 import time
 import types
+import warnings
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 from wool_jupyter import host
 
@@ -43,6 +45,7 @@ class LocalModules:
             edited |= dependent
         for name in edited:
             self._forget(name)
+        self._looked_at = _NEVER  # a module that comes back as the last one leaves the table as it was
         importlib.invalidate_caches()
 
     def cell_ended(self) -> None:
@@ -54,9 +57,11 @@ class LocalModules:
         for name in sys.modules.keys() - self._seen:
             self._seen.add(name)
             file = getattr(sys.modules[name], "__file__", None)
-            if isinstance(file, str) and file.endswith(".py") and not os.path.realpath(file).startswith(installed):
-                stamp = _stamp(file)
-                self._sources[name] = _Source(file, stamp if stamp is not None and stamp[0] < self._began_ns else None)
+            if not _is_source(file) or os.path.realpath(file).startswith(installed):
+                continue
+            stamp = _stamp(file)
+            if stamp is not None:
+                self._sources[name] = _Source(file, stamp if stamp[0] < self._began_ns else None)
 
     def _forget(self, name: str) -> None:
         # A .pyc is taken for current by whole seconds and size: an edit of the same length within a second would be missed.
@@ -69,9 +74,17 @@ class LocalModules:
             vars(sys.modules[package]).pop(child, None)
 
 
+_NEVER = (0, "")
+
+
 def _glance() -> tuple[int, str]:
     """Another one when a module was added: it is the last one then, whatever was removed."""
     return len(sys.modules), next(reversed(sys.modules))
+
+
+def _is_source(file: object) -> TypeGuard[str]:
+    """A module that a library makes itself may have any name there (`torch.ops`): import gives a whole path."""
+    return isinstance(file, str) and file.endswith(".py") and os.path.isabs(file)  # noqa: PTH117 (before every cell)
 
 
 def _stamp(file: str) -> tuple[int, int] | None:
@@ -84,6 +97,13 @@ def _stamp(file: str) -> tuple[int, int] | None:
 
 def _refers(module: types.ModuleType | None, edited: set[str]) -> bool:
     values = list(vars(module).values()) if module is not None else []
-    return any(
-        (v.__name__ if isinstance(v, types.ModuleType) else getattr(v, "__module__", None)) in edited for v in values
-    )
+    return any((v.__name__ if isinstance(v, types.ModuleType) else _module_of(v)) in edited for v in values)
+
+
+def _module_of(value: object) -> Any:
+    """Some objects warn when they are asked for anything (torch's `reduce_op`), or fail."""
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            return getattr(value, "__module__", None)
+        except Exception:  # noqa: BLE001 (of whatever library it is)
+            return None

@@ -124,7 +124,8 @@ class CellRunner:
         with pickling.unhindered():
             arrival = changes.Arrival(request.names)
         ambient.follow(request.ambient, before, process=False)
-        self._ambient = ambient.here()
+        as_before = not request.names.segments and request.ambient == before  # nothing was loaded that changes it
+        self._ambient = before if as_before else ambient.here()
         return arrival
 
     def _outcome(
@@ -264,7 +265,9 @@ def _keep(name: str, stays: outcome.Stays) -> cells.KeptResult:
     key = standins.keys_by_id().get(id(obj)) or uuid.uuid4().hex
     standins.keep(key, obj)
     if stays.size_bytes:
-        why = f"`{name or '_'}` ({kind}) has {stays.size_bytes / 1e6:,.4g} MB, above the budget for results"
+        size = stays.size_bytes
+        shown = f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.4g} MB"
+        why = f"`{name or '_'}` ({kind}) has {shown}, above the budget for results"
     else:
         culprit = culprits.find(obj, name or "_")
         shown = f"`{name or '_'}` ({kind})" if "._" in culprit.path else culprit  # what is private tells a user nothing
