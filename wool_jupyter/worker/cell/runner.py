@@ -266,8 +266,8 @@ def _keep(name: str, stays: outcome.Stays) -> cells.KeptResult:
     standins.keep(key, obj)
     if stays.size_bytes:
         size = stays.size_bytes
-        shown = f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.4g} MB"
-        why = f"`{name or '_'}` ({kind}) has {shown}, above the budget for results"
+        amount = f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.4g} MB"
+        why = f"`{name or '_'}` ({kind}) has {amount}, above the budget for results"
     else:
         culprit = culprits.find(obj, name or "_")
         shown = f"`{name or '_'}` ({kind})" if "._" in culprit.path else culprit  # what is private tells a user nothing
