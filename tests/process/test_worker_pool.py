@@ -708,7 +708,8 @@ def test_a_start_that_is_cancelled_anywhere_leaves_nothing(base):
                 assert pool_processes(os.getpid()) == []
                 assert registered(SHARED) == set()
                 assert [path.name for path in base.iterdir()] == [SHARED]
-                assert descriptors() == before
+                # Connections that earlier tests have left to gRPC's own threads may try again for a moment.
+                await until(lambda: descriptors() <= before)
 
             assert await cancelled_at_each_wait(prepare, check) > 5
 
