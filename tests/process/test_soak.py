@@ -106,6 +106,7 @@ def check(kernel, cells, early, late):
     assert late["descriptors"] <= early["descriptors"] + 10
     assert late["memory"] <= early["memory"] * 1.3 + 30e6
     assert late["calls"] == 0
+    assert not kernel.value("'grpc' in __import__('sys').modules")  # not even for workers that had just died
     pids = [p.pid for p in psutil.Process(kernel.pid).children(recursive=True)]
     assert len(pids) >= 2
     kernel.shutdown()

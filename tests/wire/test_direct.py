@@ -14,9 +14,11 @@ from tests.support.channels import opened
 from tests.support.loops import run, until
 from tests.support.services import TOKEN, Forever, once
 from tests.support.workers import VERSION
+from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.direct_link import DirectLink
 from wool_jupyter.dispatch.grpc_link import GrpcLink
-from wool_jupyter.errors import MessageTooLarge, WorkerDied
+from wool_jupyter.dispatch.link import ChannelKey
+from wool_jupyter.errors import MessageTooLarge, NotReached, WorkerDied
 from wool_jupyter.records import ChannelOptions, WorkerMetadata
 from wool_jupyter.wire import direct, frames
 from wool_jupyter.wire.protocol import PROTOCOL, package_version
@@ -78,6 +80,19 @@ def test_a_worker_that_has_the_socket_is_reached_by_it_and_others_by_grpc(carrie
         async with serving(carrier) as (metadata, _), opened(metadata, TOKEN) as channel:
             assert type(channel._link) is link
             assert await channel.call(metadata, "once", b"?").step() == b"?"
+
+    run(main())
+
+
+def test_a_worker_that_is_gone_is_not_looked_for_by_grpc():
+    async def main():
+        async with serving() as (metadata, service):
+            await service.close()
+            direct_of(metadata.address).unlink(missing_ok=True)
+            link = channels._link(ChannelKey(metadata.address, TOKEN, metadata.options), lambda _: None, lambda _: None)
+            assert type(link) is DirectLink
+            with pytest.raises(NotReached):
+                await answers(metadata)
 
     run(main())
 

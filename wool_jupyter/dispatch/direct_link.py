@@ -11,11 +11,14 @@ _UNIX = "unix:"
 
 
 def socket_of(target: str) -> Path | None:
-    """Of the worker with that address; None if it has none, or is not here."""
+    """Of the worker with that address; None if it has none, or is not here. One that is gone had one if others have one: gRPC would
+    be loaded for nothing, with its threads."""
     if not target.startswith(_UNIX):
         return None
-    path = layout.direct(Path(target.removeprefix(_UNIX)))
-    return path if path.is_socket() else None
+    other = Path(target.removeprefix(_UNIX))
+    path = layout.direct(other)
+    is_gone = path.parent.is_dir() and not other.exists()
+    return path if path.is_socket() or is_gone else None
 
 
 class DirectLink:
