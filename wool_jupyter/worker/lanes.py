@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-_IDLE_S = 0.05  # without a body before garbage is collected, and
-_IDLE_PER_S = (
-    20.0  # more for each second that it took the last time: 0.15 s with large libraries, and the next body waits for it
-)
+# Without a body before garbage is collected. A collection takes 0.15 s with large libraries, and a body that comes meanwhile waits for
+# it: so the longer the last one took, the longer the pause has to be.
+_IDLE_S = 0.05
+_IDLE_PER_S = 20.0  # more, for each second of the last one
 
 
 class _Progress(enum.Enum):
