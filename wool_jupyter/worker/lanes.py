@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-# Without a body before garbage is collected. A collection takes 0.15 s with large libraries, and a body that comes meanwhile waits for
-# it: so the longer the last one took, the longer the pause has to be.
+# Without a body before garbage is collected. That takes 0.15 s with large libraries, and a body that comes meanwhile waits for it:
+# so the longer the last collection took, the longer the pause has to be.
 _IDLE_S = 0.05
 _IDLE_PER_S = 20.0  # more, for each second of the last one
 
