@@ -69,6 +69,7 @@ class Channel:
             await link.open()
             if self.broken:
                 raise self.unreached()
+            self._out.sends_at_once = link.write_at_once
             self._tasks.start(self._write(link), "writer")
         except BaseException:
             await self.close()
@@ -88,11 +89,10 @@ class Channel:
         if self._end is not None:
             raise self.unreached()
         number = next(_numbers)
-        self.send(frames.Task(number, routine, body))
+        task = frames.Task(number, routine, body)
+        self._out.put(*((task, frames.Next(number)) if begun else (task,)))
         call = Call(number, self, worker=worker, begun=begun)
         self._calls[number] = call, ended
-        if begun:
-            self.send(frames.Next(number))
         return call
 
     async def ask(self, worker: WorkerMetadata, question: Callable[[int], frames.Request]) -> frames.Response | None:
