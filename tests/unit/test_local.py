@@ -19,7 +19,7 @@ from tests.support.discovery import descriptors, generation_of, kill, owned, sho
 from tests.support.loops import run, until
 from tests.support.waiting import wait_until
 from wool_jupyter import host
-from wool_jupyter.discovery import files, locks, registry, subscriber, watcher
+from wool_jupyter.discovery import files, locks, observing, registry, subscriber, watcher
 from wool_jupyter.discovery import root as roots
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.protocol import DiscoveryLike, DiscoverySubscriberLike
@@ -701,7 +701,7 @@ def test_where_watches_have_run_out_the_counter_is_looked_at(root, monkeypatch, 
     def exhausted(self, *args, **options):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(watcher.Observer, "schedule", exhausted)
+    monkeypatch.setattr(observing.Observer, "schedule", exhausted)
     monkeypatch.setattr(watcher._switchboard, "ring", lambda directory: None)
 
     async def main():
@@ -720,7 +720,7 @@ def test_another_error_of_the_watcher_is_raised_as_it_is(root, monkeypatch):
     def failing(self, *args, **options):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(watcher.Observer, "schedule", failing)
+    monkeypatch.setattr(observing.Observer, "schedule", failing)
 
     async def main():
         async with discovery(root), follow(root) as events:

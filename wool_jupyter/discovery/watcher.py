@@ -1,4 +1,4 @@
-"""Tells subscriptions that their registry has changed: the only file that knows watchdog.
+"""Tells subscriptions that their registry has changed.
 
     a publish here ──────────────────────────────────────▶ ring ─▶ every Watch of that generation, on its own loop
     a publish elsewhere ─▶ notify ─▶ inotify ─▶ observer ─▶ ring
@@ -17,36 +17,19 @@ import weakref
 from collections import Counter
 from pathlib import Path
 from queue import SimpleQueue
-
-from watchdog import events as watchdog_events
-from watchdog.events import (
-    DirDeletedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
-from watchdog.observers import Observer
-from watchdog.observers.api import BaseObserver, ObservedWatch
+from typing import TYPE_CHECKING
 
 from wool_jupyter import host
-from wool_jupyter.discovery import files, generation
 from wool_jupyter.settings import COUNTER_POLL_S
 
-# Asks the kernel for these alone. watchdog 7.1 also knows `opened` and `closed`: who reads a file would wake itself.
-_EVENTS: list[type[FileSystemEvent]] = [
-    FileModifiedEvent, FileMovedEvent, FileCreatedEvent, FileDeletedEvent, DirDeletedEvent,
-    getattr(watchdog_events, "FileAttribEvent", FileModifiedEvent),  # the same before 7.0
-]  # fmt: skip
+if TYPE_CHECKING:
+    from watchdog.observers.api import ObservedWatch
+
+    from wool_jupyter.discovery.observing import FileObserver
+
 _LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOSYS}  # of instances, descriptors, watches; a sandbox
 
 _log = logging.getLogger(__name__)
-# watchdog 7.1 calls it an error when a thread of its own is stopped between two looks; nobody could do anything about it.
-logging.getLogger("watchdog.observers.inotify").addFilter(
-    lambda record: "thread is inactive" not in record.getMessage()
-)
 
 
 class Watch:
@@ -91,13 +74,13 @@ def watches(directory: Path) -> bool:
     return _switchboard.watches(str(directory))
 
 
-class _Switchboard(FileSystemEventHandler):
+class _Switchboard:
     """Who is called for which directory, and the observer that does so for other processes' publishes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watches: dict[str, tuple[weakref.ref[Watch], ...]] = {}  # replaced, never changed: read without the lock
-        self._observer: BaseObserver | None = None
+        self._observer: FileObserver | None = None
         self._observed: dict[str, ObservedWatch] = {}
         self._users: Counter[str] = Counter()
         self._left: SimpleQueue[str | None] = SimpleQueue()  # may be fed from a finalizer, at any point of any thread
@@ -124,14 +107,9 @@ class _Switchboard(FileSystemEventHandler):
             if (watch := each()) is not None:
                 watch.call()
 
-    def dispatch(self, event: FileSystemEvent) -> None:
+    def _observed_change(self, directory: str) -> None:
         """On the observer's thread."""
-        for raw in (event.src_path, event.dest_path):
-            path = Path(os.fsdecode(raw))
-            if path.name == generation.NOTIFY:
-                self.ring(str(path.parent))
-            elif isinstance(event, DirDeletedEvent):
-                self.ring(str(path))
+        self.ring(directory)
 
     def _observe(self, directory: str) -> bool:
         if not host.watches_files():
@@ -139,7 +117,7 @@ class _Switchboard(FileSystemEventHandler):
         try:
             observer = self._observer or self._begin()
             if directory not in self._observed:
-                self._observed[directory] = observer.schedule(self, directory, event_filter=_EVENTS)
+                self._observed[directory] = observer.watch(directory)
         except (OSError, RuntimeError) as error:  # RuntimeError: there can be no more threads
             self._left.put(None)
             if isinstance(error, OSError) and error.errno not in _LIMITS:
@@ -149,9 +127,10 @@ class _Switchboard(FileSystemEventHandler):
         self._users[directory] += 1
         return True
 
-    def _begin(self) -> BaseObserver:
-        files.check_room(3)  # watchdog 7.1 loses one for good if there is only one or two
-        observer = Observer()
+    def _begin(self) -> "FileObserver":
+        from wool_jupyter.discovery.observing import FileObserver  # 10 ms, which who only owns a namespace saves
+
+        observer = FileObserver(self._observed_change)
         closer = threading.Thread(target=self._close, args=(observer,), name="wool-watcher", daemon=True)
         try:
             observer.start()
@@ -162,7 +141,7 @@ class _Switchboard(FileSystemEventHandler):
         self._observer = observer
         return observer
 
-    def _close(self, observer: BaseObserver) -> None:
+    def _close(self, observer: "FileObserver") -> None:
         """On the closer's thread: ends what nobody uses any more, at last the observer."""
         while True:
             directory = self._left.get()
@@ -171,7 +150,7 @@ class _Switchboard(FileSystemEventHandler):
                     self._users[directory] -= 1
                     if not self._users[directory]:
                         del self._users[directory]
-                        observer.unschedule(self._observed.pop(directory))
+                        observer.leave(self._observed.pop(directory))
                 if not self._users:
                     self._observer = None
                     break
