@@ -20,6 +20,7 @@ from wool_jupyter.wire.credentials import TOKEN_KEY
 from wool_jupyter.wire.outbox import Outbox
 from wool_jupyter.wire.protocol import METHOD, PROTOCOL, PROTOCOL_KEY, SERVICE, VERSION_KEY, package_version
 from wool_jupyter.wire.transport import client_options, grpc, server_options
+from wool_jupyter.worker.grpc_server import GrpcServer
 from wool_jupyter.worker.service import WorkerService
 
 TOKEN = "0123456789abcdef"
@@ -376,8 +377,9 @@ def test_no_write_is_cancelled_before_a_status(last, status):
 
     async def main():
         service = WorkerService({"once": once}, token=TOKEN)
+        server = GrpcServer(service._refusal_of, service._begun, ChannelOptions())
         context = SlowContext(frames.Task(1, "once", b"x"), frames.Next(1), last=last)
-        handler = asyncio.create_task(service._session(None, context))
+        handler = asyncio.create_task(server._session(None, context))
         await context.under_way.wait()
         for _ in range(20):
             await asyncio.sleep(0)

@@ -117,7 +117,7 @@ def kernel_namespace(connection_file: str) -> str:
 
 
 def _refusal(base: Path, mounted: str | None, free: int, *, forced: bool) -> str | None:
-    longest = layout.socket(root_under(base, os.geteuid()) / ("k" + "0" * 10) / ("0" * 10), "0" * 8)
+    longest = layout.behind_door(layout.socket(root_under(base, os.geteuid()) / ("k" + "0" * 10) / ("0" * 10), "0" * 8))
     if len(os.fsencode(longest)) > host.SOCKET_PATH_MAX_BYTES:
         return "its path is too long for a Unix socket"
     mode = base.stat().st_mode

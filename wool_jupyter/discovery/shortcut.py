@@ -18,7 +18,7 @@ _ATTEMPTS = 8  # somebody may remove the folder of links, which is empty, before
 
 def fits(directory: Path) -> bool:
     """Whether sockets in it can be bound by their path."""
-    return len(os.fsencode(layout.socket(directory, "0" * 8))) <= host.SOCKET_PATH_MAX_BYTES
+    return len(os.fsencode(layout.behind_door(layout.socket(directory, "0" * 8)))) <= host.SOCKET_PATH_MAX_BYTES
 
 
 def shortened(directory: Path) -> Path:

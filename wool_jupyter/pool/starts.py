@@ -88,7 +88,8 @@ class Starts:
     def tidy(self, uid: UUID) -> None:
         """When it has ended: a home may see many workers. The report of a crash stays."""
         socket = layout.socket(self._home.directory, str(uid))
-        for path in (socket, layout.direct(socket), layout.ledger(self._home.directory, str(uid))):
+        ledger = layout.ledger(self._home.directory, str(uid))
+        for path in (socket, layout.behind_door(socket), layout.direct(socket), ledger):
             path.unlink(missing_ok=True)
         report = layout.crash_report(self._home.directory, str(uid))
         if not has_crashed(report):

@@ -6,7 +6,7 @@ log            what the nursery and the workers write outside of cells
 crash-<uid>    faulthandler's report of a worker
 ended          how workers have ended, a line for each (`pool.ended`)
 begun-<uid>    the number of the call that a worker has begun last (`wire.start_ledger`)
-s/<uid>        a worker's socket, for gRPC
+s/<uid>        a worker's socket, for gRPC; s/<uid>+ is the one behind it (`worker.grpc_door`)
 d/<uid>        and without it, for processes of this host (`wire.direct`)
 calls/<n>/     one call's: its text, and buffers that are too large for a message
 data           large buffers that cells and calls read, each in a file of its own (`wire.store`)
@@ -38,6 +38,11 @@ def socket(pool: Path, uid: str) -> Path:
 def direct(socket: Path) -> Path:
     """The other one of the same worker."""
     return socket.parent.with_name("d") / socket.name
+
+
+def behind_door(socket: Path) -> Path:
+    """Where gRPC itself listens, once it is loaded."""
+    return socket.with_name(f"{socket.name}+")
 
 
 def holds(pool: str, address: str) -> bool:

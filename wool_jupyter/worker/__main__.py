@@ -1,6 +1,6 @@
 """A worker process: `python -P -m wool_jupyter.worker UID DIRECTORY NURSERY_PID`, with the ready pipe on descriptor 3.
 
-side thread      the gRPC loop: no user code
+side thread      the loop that talks to clients: no user code
 another          the loop of async routines, many at a time
 main thread      blocking bodies, one at a time
 """
@@ -31,6 +31,7 @@ from wool_jupyter.worker import identity
 from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.batch_routine import batch_routine
 from wool_jupyter.worker.call_routine import call_routine
+from wool_jupyter.worker.cell import spool
 from wool_jupyter.worker.cell.call_runner import CallRunner
 from wool_jupyter.worker.cell.inner_call import InnerCalls
 from wool_jupyter.worker.cell.routine import cell_routine
@@ -95,6 +96,7 @@ class _SideThread(threading.Thread):
         self.stopped = False
 
     def run(self) -> None:
+        spool.serve()
         loop = PinnedLoop()
         asyncio.set_event_loop(loop)
         try:
@@ -110,7 +112,7 @@ def main(uid: str, directory: str, nursery_pid: str) -> None:
     host.die_with_parent(int(nursery_pid))
     host.name_process("wool worker")
     os.set_inheritable(_READY_FD, False)
-    # gRPC's threads and the side threads inherit a mask without SIGINT, which so reaches the main thread alone.
+    # The side threads, and gRPC's where they come, inherit a mask without SIGINT, which so reaches the main thread alone.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     lane, routines, runner = MainLane(), RoutineLane(), CellRunner()
     identity.become(identity.Identity(UUID(uid), directory, InnerCalls(runner.gate)))

@@ -4,7 +4,7 @@
 nursery ── arguments, ready pipe ─▶ template ── fork ─▶ go-between ── fork ─▶ worker
         ◀──── "up", pids ──────────                     (ends at once)        (the nursery's child from then on)
 
-No code of the user runs here and no thread, and gRPC is imported but never used: a fork of that would hang or abort.
+No code of the user runs here and no thread: a fork of that would hang.
 """
 
 import gc
@@ -28,14 +28,12 @@ _CONTROL_FD = 3
 _READY_FD = 3  # of a worker
 _REQUEST_MAX_BYTES = 1 << 16
 
-# What IPython and gRPC import when they are first used, for most of the time that a worker takes after the fork.
+# What IPython imports when it is first used, for most of the time that a worker takes after the fork.
 _FIRST_USED = (
     "IPython.core.application",
     "IPython.core.magics",
     "IPython.core.oinspect",
     "comm",
-    "grpc._channel",
-    "grpc.experimental",
 )
 
 # What starts threads when it is imported, unless it is told not to.

@@ -25,6 +25,7 @@ from typing import Any
 from wool_jupyter.wire.text import ERR, EVENT, MARK, NAMES, ORDER, OUT, PAIR
 
 _owner: "contextvars.ContextVar[Spool | None]" = contextvars.ContextVar("wool_spool", default=None)
+_serving: set[threading.Thread] = set()
 _SIGNALS = signal.valid_signals()
 _WRITE_FLAGS = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
 
@@ -206,6 +207,11 @@ class Capture:
             self.running.lock = threading.RLock()
 
 
+def serve() -> None:
+    """Call on a thread of the worker's own: what it starts (gRPC has a thread) belongs to no cell, though one may run."""
+    _serving.add(threading.current_thread())
+
+
 def own(spool: Spool) -> None:
     """Call in the cell's own context."""
     _owner.set(spool)
@@ -217,7 +223,8 @@ def _inherit_owner(owner: Callable[[], Spool | None]) -> None:
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
     def start_owned(self: threading.Thread) -> None:
-        self._wool_spool = owner()  # type: ignore[attr-defined]
+        if threading.current_thread() not in _serving:
+            self._wool_spool = owner()  # type: ignore[attr-defined]
         start(self)
 
     def submit_owned(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
