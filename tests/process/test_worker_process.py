@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,6 +15,8 @@ from tests.support.channels import opened
 from tests.support.loops import run, until
 from tests.support.waiting import wait_until
 from tests.support.worker_process import ended, pool_directory, started
+from wool_jupyter.dispatch import channels
+from wool_jupyter.dispatch.grpc_link import GrpcLink
 from wool_jupyter.errors import WorkerRefused
 from wool_jupyter.wire import cells
 
@@ -43,6 +46,67 @@ def test_it_runs_a_cell_and_needs_the_pools_token(pool):
             assert said == "hello\n"
 
         run(main())
+
+
+LOADED = """\
+import sys
+print([name for name in ("grpc", "email") if any(each.startswith(name) for each in sys.modules)])
+"""
+
+
+def test_what_its_first_cell_does_not_need_is_not_imported(pool):
+    """Each of these takes milliseconds, for which the first cell would wait."""
+    with started(pool) as worker:
+        _, said = run(worker.run(LOADED))
+        assert said == "[]\n"
+
+
+@contextmanager
+def by_grpc(monkeypatch):
+    """Channels that are opened inside."""
+    with monkeypatch.context() as patch:
+        patch.setattr(channels, "socket_of", lambda target: None)
+        yield
+
+
+def test_it_serves_clients_that_come_by_grpc_and_loads_it_for_the_first(pool, monkeypatch):
+    with started(pool) as worker:
+
+        async def main():
+            assert (await worker.run(LOADED))[1] == "[]\n"
+            with by_grpc(monkeypatch):
+                for _ in range(2):
+                    outcome, said = await worker.run(LOADED)
+                    assert isinstance(outcome, cells.Outcome)
+                    assert "grpc" in said
+
+        run(main())
+        assert worker.log == ""
+
+
+def test_a_client_that_comes_by_grpc_while_a_cell_runs_is_no_part_of_the_cell(pool, tmp_path, monkeypatch):
+    """gRPC is loaded then, and has threads: a cell goes on as long as one of its own does."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with started(pool) as worker:
+
+        async def main():
+            running = asyncio.create_task(worker.run(f"open({str(fifo)!r}).read(); import threading"))
+            with await asyncio.to_thread(fifo.open, "w"), by_grpc(monkeypatch):  # the cell reads it
+                async with opened(worker.metadata, worker.token) as channel:
+                    assert type(channel._link) is GrpcLink
+            outcome, _ = await running
+            assert not outcome.error
+            assert not outcome.goes_on
+            assert "Thread" in (await worker.run("import threading; print(threading.enumerate())"))[1]
+
+        run(main())
+
+
+def test_it_collects_the_garbage_of_cells_and_not_what_it_has_imported(pool):
+    with started(pool) as worker:
+        _, said = run(worker.run("import gc; print(gc.isenabled(), gc.get_freeze_count() > 20_000)"))
+        assert said == "True True\n"
 
 
 def test_modules_that_lie_in_its_working_directory_do_it_no_harm(pool, tmp_path):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from wool_jupyter.wire.protocol import package_version
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "wool_jupyter"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -80,6 +82,10 @@ def test_changelog_begins_with_what_is_unreleased():
 def test_what_the_browser_shows_has_the_version_of_the_package(folder):
     package = json.loads((ROOT / folder / "package.json").read_text(encoding="utf-8"))
     assert package["version"] == PROJECT["project"]["version"]
+
+
+def test_a_worker_says_the_version_of_the_package():
+    assert package_version() == PROJECT["project"]["version"]
 
 
 def test_the_entry_of_the_built_extension_is_there():

@@ -92,8 +92,6 @@ class MainLane:
 
     def serve(self) -> None:
         self._thread = threading.get_ident()
-        gc.collect()
-        gc.freeze()  # later collections look at the bodies' objects only
         collected, took_s = True, 0.0
         while True:
             try:

@@ -22,7 +22,7 @@ from typing import Any
 
 from wool_jupyter import host
 from wool_jupyter.wire import ambient
-from wool_jupyter.worker import __main__ as worker
+from wool_jupyter.worker import process
 
 _CONTROL_FD = 3
 _READY_FD = 3  # of a worker
@@ -62,7 +62,7 @@ def main(nursery_pid: str, *modules: str) -> None:
     if arguments is not None:
         _become_as_new(single)
         host.rename_arguments(b"wool_jupyter.worker.template\0", f"wool_jupyter.worker\0{arguments[0][:8]}\0".encode())
-        worker.main(*arguments)
+        process.main(*arguments)
 
 
 def _import(control: socket.socket, modules: tuple[str, ...]) -> bool:

@@ -36,7 +36,6 @@ class CellRunner:
         )
         self._widgets = Widgets(self._carry)
         self._noticed: set[str] = set()  # by this cell
-        self._modules = LocalModules()
         self._answers: queue.SimpleQueue[cells.Answer] = queue.SimpleQueue()
         self._places: tuple[str, ...] = ()
         self._is_cell = False  # that has the main thread
@@ -50,6 +49,7 @@ class CellRunner:
         self._widgets.install()
         self.gate.install()
         self._shell.builtin_trap.activate()
+        self._modules = LocalModules()  # at last: none of what this process has imported for itself is the user's
 
     def answer(self, answer: cells.Answer) -> None:
         self._answers.put(answer)
