@@ -169,10 +169,10 @@ class _CallablePackage(_ByName):
     def __call__(self) -> "Pool":
         from wool_jupyter.notebook import on_demand
 
-        on_demand.runtime()
-        from wool_jupyter.notebook.pool import pool
+        with on_demand.beginning():
+            from wool_jupyter.notebook.pool import pool
 
-        return pool()
+            return pool()
 
 
 class _Root(_ByName):

@@ -11,9 +11,8 @@ import site
 import sys
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -272,8 +271,7 @@ def is_stopped(pid: int, root: Path = Path("/")) -> bool:
         os.close(fd)
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     cpu_s: float  # since it began, in user and system mode; of its ended children nothing
     rss_bytes: int
     peak_rss_bytes: int

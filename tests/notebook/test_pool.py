@@ -76,6 +76,44 @@ def test_start_with_another_number_is_heeded_or_said(fresh_kernel):
         wait_until(lambda: len(pids(fresh_kernel)) == 3)
 
 
+BEGINNING = """\
+import sys, threading, psutil
+from wool_jupyter.notebook import on_demand
+with on_demand.beginning():
+    print('wool_jupyter.pool.kernel_pool' in sys.modules)
+    def of_the_pool():
+        return [each for each in psutil.Process().children(recursive=True) if 'wool_jupyter.worker' in each.cmdline()]
+    while not (found := of_the_pool()):
+        threading.Event().wait(0.01)
+    begun = found[0].pid
+"""
+
+
+def test_its_first_worker_starts_while_the_rest_of_the_pool_is_imported_and_is_the_one_that_runs_the_cell(fresh_kernel):
+    code = f"{BEGINNING}    get_ipython().run_cell_magic('wool', '', 'import os; ran_in = os.getpid()')"
+    assert fresh_kernel.ok(code).stdout.startswith("False\n")
+    assert fresh_kernel.value("begun == ran_in")
+    assert fresh_kernel.ok("%wool stop").stdout == "wool: stopped the pool\n"
+
+
+def test_a_pool_that_was_begun_and_not_asked_for_leaves_no_process_and_no_file(fresh_kernel):
+    namespace = POOLS / kernel_namespace(fresh_kernel.manager.connection_file)
+    assert (
+        fresh_kernel.ok(f"{BEGINNING}    began = __import__('os').path.isdir({str(namespace)!r})").stdout == "False\n"
+    )
+    assert fresh_kernel.value("began")
+    assert not namespace.exists()
+    wait_until(lambda: not family(fresh_kernel))
+    assert fresh_kernel.ok("%wool status").stdout == "wool: no pool runs; the next %%wool cell starts one\n"
+    assert fresh_kernel.wool("1 + 1").value == "2"
+
+
+def test_a_first_cell_that_is_no_python_starts_no_pool(fresh_kernel):
+    assert fresh_kernel.wool_error("x = (").ename == "SyntaxError"
+    wait_until(lambda: not family(fresh_kernel))
+    assert fresh_kernel.ok("%wool status").stdout == "wool: no pool runs; the next %%wool cell starts one\n"
+
+
 def test_stop_ends_the_workers_and_is_idempotent(fresh_kernel):
     fresh_kernel.ok("%wool start -n 2")
     workers = [child for child in family(fresh_kernel) if "wool_jupyter.worker" in child.cmdline()]

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.loops import run, until
+from tests.support.pools import pool_in
 from tests.support.requests import cell_request
 from tests.unit.test_host import make_cgroup
 from wool_jupyter import host
 from wool_jupyter.discovery.root import kernel_namespace
 from wool_jupyter.errors import WorkerDied
 from wool_jupyter.pool.home import Home
-from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells
 
@@ -60,7 +60,7 @@ class Deaths:
 async def deaths():
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
-        pool = await KernelPool.start(home, PoolSettings(workers=1), environment=os.environ)
+        pool = await pool_in(home, PoolSettings(workers=1))
         try:
             yield Deaths(pool, home.directory)
         finally:

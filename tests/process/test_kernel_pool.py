@@ -17,16 +17,24 @@ import pytest
 from tests.support import loops
 from tests.support.channels import in_the_pool
 from tests.support.loops import settle, until
-from tests.support.pools import hold_still, lives, names_in, pool_processes, pool_workers
+from tests.support.pools import hold_still, lives, names_in, pool_in, pool_processes, pool_workers
 from tests.support.requests import cell_request
 from wool_jupyter import host
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.discovery.root import OVERRIDE, kernel_namespace
-from wool_jupyter.errors import KeptOnWorker, NoWorkersAvailable, StartFailed, WoolError, WorkerDied
+from wool_jupyter.errors import (
+    DiscoveryNamespaceNotFound,
+    KeptOnWorker,
+    NoWorkersAvailable,
+    StartFailed,
+    WoolError,
+    WorkerDied,
+)
 from wool_jupyter.pool import events, supervisor
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.pool.lent import OtherWorkers
+from wool_jupyter.pool.processes import Processes
 from wool_jupyter.pool.worker_pool import WorkerPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import calls, cells
@@ -188,7 +196,7 @@ async def pool_of(workers=None, *, environment=os.environ, tell=events.to_nobody
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
         stage = Stage(f"{top}/stage")
         server = await asyncio.start_unix_server(stage.serve, stage.address)
-        pool = await KernelPool.start(
+        pool = await pool_in(
             home, PoolSettings(workers=workers, **settings), environment=environment, tell=tell, pinned=pinned
         )
         processes = pool_processes(os.getpid())
@@ -1088,10 +1096,25 @@ def test_a_pool_whose_workers_cannot_start_fails_and_leaves_nothing(spoiled):
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
             with pytest.raises(StartFailed, match=told):
-                await KernelPool.start(home, PoolSettings(workers=2), environment=environment)
+                await pool_in(home, PoolSettings(workers=2), environment=environment)
             await home.leave()
             assert names_in(top) == []
             assert pool_processes(os.getpid()) == []
+
+    run(main())
+
+
+def test_a_first_worker_that_nobody_takes_ends_with_the_start_that_fails():
+    async def main():
+        with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
+            home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
+            processes = await Processes.begun(home, environment=os.environ)
+            await until(lambda: len(pool_processes(os.getpid())) == 2)
+            (home.directory.parent / "current").unlink()
+            with pytest.raises(DiscoveryNamespaceNotFound):
+                await KernelPool.start(home, PoolSettings(), processes)
+            await until(lambda: len(pool_processes(os.getpid())) == 1)  # the nursery
+            await home.leave()
 
     run(main())
 
@@ -1100,7 +1123,7 @@ def test_a_start_that_is_cancelled_leaves_nothing():
     async def main():
         with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
-            starting = asyncio.create_task(KernelPool.start(home, PoolSettings(), environment=os.environ))
+            starting = asyncio.create_task(pool_in(home, PoolSettings()))
             await until(lambda: len(pool_processes(os.getpid())) > 1)
             starting.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -1159,7 +1182,7 @@ def test_a_worker_that_takes_too_long_to_start_fails_it():
             home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
             settings = PoolSettings(workers=1, start_timeout_s=0.01)
             with pytest.raises(StartFailed, match=r"not ready after 0\.01 s"):
-                await KernelPool.start(home, settings, environment=os.environ)
+                await pool_in(home, settings)
             await home.leave()
             assert names_in(top) == []
             assert pool_processes(os.getpid()) == []

@@ -42,7 +42,7 @@ def alive(pid: int) -> bool:
 
 @asynccontextmanager
 async def nursery_of(directory: Path):
-    nursery = await Nursery.start([directory], log=directory.parent.parent / "nursery.log", environment=os.environ)
+    nursery = await Nursery.launch([directory], log=directory.parent.parent / "nursery.log", environment=os.environ)
     try:
         yield nursery
     finally:
@@ -101,6 +101,53 @@ def test_worker_starts_as_a_plain_process_would(directory, tmp_path):
                 "stdin": "",
                 "fds": [0, 1, 2, 3],
             }
+
+    asyncio.run(main())
+
+
+HELD = """\
+import sys
+if "wool_jupyter.nursery" in sys.orig_argv:
+    class Held:
+        def find_spec(self, name, path, target=None):
+            if name == {module!r}:
+                open({fifo!r}).read()
+    sys.meta_path.insert(0, Held())
+"""
+
+
+def test_a_first_worker_does_not_wait_for_what_the_nursery_needs_later(directory, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    held = HELD.format(module="wool_jupyter.discovery.claim", fifo=str(fifo))
+    (tmp_path / "sitecustomize.py").write_text(held)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+
+    async def main():
+        log = tmp_path / "log"
+        nursery = await Nursery.launch([directory], log=log, environment=environment)
+        try:
+            command = [sys.executable, "-c", IDLE]
+            order = nursery.order("w", command, environment=os.environ, log=log)
+            child = await nursery.delivered(order, timeout_s=TIMEOUT_S)
+            assert alive(child.pid)
+            with await asyncio.to_thread(fifo.open, "w"):  # the nursery reads it
+                pass
+        finally:
+            await nursery.shutdown()
+
+    asyncio.run(main())
+
+
+def test_a_nursery_that_does_not_come_up_is_told_to_each_who_has_ordered(directory, tmp_path):
+    async def main():
+        nursery = await Nursery.launch([directory], log=tmp_path / "log", environment={"PYTHONHOME": "/nonexistent"})
+        asking = [spawn(nursery, IDLE, log=tmp_path / "log", uid=uid) for uid in ("a", "b")]
+        for error in await asyncio.gather(*asking, return_exceptions=True):
+            assert isinstance(error, StartFailed)
+            assert str(error).startswith("The process that looks after the workers exited with code 1")
+        with pytest.raises(StartFailed, match="is gone"):
+            await spawn(nursery, IDLE, log=tmp_path / "log")
 
     asyncio.run(main())
 
@@ -323,8 +370,10 @@ def test_terminated_nursery_takes_its_workers_along_and_is_named_as_the_cause(di
 def test_nursery_that_does_not_come_up_shows_its_log(directory, tmp_path):
     async def main():
         environment = {**os.environ, "PYTHONHOME": "/nonexistent"}
+        nursery = await Nursery.launch([directory], log=tmp_path / "log", environment=environment)
         with pytest.raises(StartFailed, match=r"exited with code 1\n(.|\n)*No module named 'encodings'"):
-            await Nursery.start([directory], log=tmp_path / "log", environment=environment)
+            await spawn(nursery, IDLE, log=tmp_path / "log")
+        assert nursery.lost.done()
         assert directory.exists()
 
     asyncio.run(main())
@@ -344,7 +393,7 @@ os.write(3, b"{}\\\\n")
 
 async def main(directory, mode):
     log = Path(directory).parent.parent / "log"
-    nursery = await Nursery.start([Path(directory)], log=log, environment=os.environ)
+    nursery = await Nursery.launch([Path(directory)], log=log, environment=os.environ)
     command = [sys.executable, "-c", BUSY]
     child = await nursery.spawn("w", command, environment=os.environ, log=log, timeout_s=30)
     fork = None

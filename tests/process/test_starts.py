@@ -39,9 +39,8 @@ async def home_of_starts(publisher, *, admitted=None, timeout_s=60, environment=
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top:
         home = await Home.enter(kernel_namespace("/run/kernel.json"), within=Path(top))
         try:
-            nursery = await home.nursery(os.environ)
-            processes = Processes(home, nursery, environment=environment, timeout_s=timeout_s)
-            yield home, Starts(home, nursery, processes, Announcer(publisher), admitted=admitted)
+            processes = Processes(home, await home.nursery(os.environ), environment=environment)
+            yield home, Starts(home, processes, Announcer(publisher), admitted=admitted, timeout_s=timeout_s)
         finally:
             await home.leave()
 
@@ -111,6 +110,9 @@ def test_a_worker_that_serves_has_its_files_until_they_are_tidied_away():
         async with home_of_starts(publisher) as (home, starts):
             member = await starts.worker(lambda event: None, at_once=True)
             assert len(files_of_workers(home)) == 4
+            _, writer = await asyncio.open_unix_connection(member.metadata.address.removeprefix("unix:"))
+            await until(lambda: len(files_of_workers(home)) == 5)  # gRPC's own socket
+            writer.close()
             (await home.nursery(os.environ)).kill(member.child.uid)
             await member.child.exited
             starts.tidy(member.metadata.uid)

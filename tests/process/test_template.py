@@ -14,12 +14,11 @@ import psutil
 import pytest
 
 from tests.support.loops import until
-from tests.support.pools import lives, pool_processes
+from tests.support.pools import lives, pool_in, pool_processes
 from tests.support.waiting import wait_until
 from tests.support.worker_process import Worker, pool_directory
 from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool.home import Home
-from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import layout
 from wool_jupyter.wire.start_ledger import StartLedger
@@ -71,7 +70,7 @@ class Bench:
 @asynccontextmanager
 async def bench_of(*modules):
     with pool_directory() as pool:
-        nursery = await Nursery.start([pool], log=layout.log(pool), environment=os.environ)
+        nursery = await Nursery.launch([pool], log=layout.log(pool), environment=os.environ)
         try:
             bench = Bench(nursery, pool)
             await bench.prepares(*modules)
@@ -297,7 +296,7 @@ def test_a_pool_forks_its_spare_and_what_it_replaces():
     async def main():
         home = await Home.enter()
         try:
-            pool = await KernelPool.start(home, PoolSettings(workers=2), environment=os.environ)
+            pool = await pool_in(home, PoolSettings(workers=2))
             try:
                 gone = set()
                 for _ in range(2):

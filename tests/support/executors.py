@@ -7,7 +7,7 @@ import threading
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.support.pools import lives, names_in, pool_processes
+from tests.support.pools import lives, names_in, pool_in, pool_processes
 from tests.support.requests import cell_request
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery.root import kernel_namespace
@@ -17,7 +17,6 @@ from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.pool.executor import Executor, Line, Terms
 from wool_jupyter.pool.home import Home
-from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import ambient, batches
 
@@ -130,7 +129,7 @@ def pool_of(workers=None, **settings):
     with tempfile.TemporaryDirectory(prefix="w", dir="/tmp") as top, ExitStack() as resources:
         name = kernel_namespace(f"/run/{next(numbers)}.json")
         home = bridge.enter(Home.enter(name, within=Path(top))).result(30)
-        starting = KernelPool.start(home, PoolSettings(workers=workers, **settings), environment=os.environ)
+        starting = pool_in(home, PoolSettings(workers=workers, **settings))
         pool = bridge.enter(starting).result(60)
         processes = pool_processes(os.getpid())
         submitter = Submitter(resources.enter_context(home.call_directories()), home.store)

@@ -9,6 +9,8 @@ import psutil
 from tests.support.waiting import wait_until
 from wool_jupyter import host
 from wool_jupyter.discovery import root
+from wool_jupyter.pool.kernel_pool import KernelPool
+from wool_jupyter.pool.processes import Processes
 
 
 def pool_processes(owner_pid: int) -> list[psutil.Process]:
@@ -57,3 +59,8 @@ def _is_stopped(task: Path) -> bool:
 
 def names_in(directory: str) -> list[str]:
     return sorted(path.name for path in Path(directory).iterdir())
+
+
+async def pool_in(home, settings, *, environment=os.environ, **options):
+    """As a kernel starts it."""
+    return await KernelPool.start(home, settings, await Processes.begun(home, environment=environment), **options)

@@ -73,7 +73,8 @@ def test_what_is_not_offered_is_an_attribute_error():
 
 
 def loaded_by(code):
-    script = f"{code}\nimport sys\nprint(*(name for name in sys.modules if name.startswith(('wool_jupyter.', 'grpc', 'asyncio'))))"
+    looked_for = ("wool_jupyter.", "grpc", "asyncio", "watchdog")
+    script = f"{code}\nimport sys\nprint(*(name for name in sys.modules if name.startswith({looked_for})))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
@@ -87,6 +88,14 @@ def test_loading_the_extension_imports_no_pool():
     loaded = loaded_by(f"{shell}\nInteractiveShell().extension_manager.load_extension('wool_jupyter')")
     assert "wool_jupyter.notebook.magics" in loaded
     assert not {name for name in loaded if name.startswith(("wool_jupyter.pool", "wool_jupyter.dispatch", "grpc"))}
+
+
+def test_a_pool_begins_before_the_rest_of_it_is_imported():
+    """Its first worker starts meanwhile."""
+    loaded = loaded_by("import wool_jupyter.notebook.runtime")
+    assert "wool_jupyter.pool.processes" in loaded
+    late = ("wool_jupyter.pool.kernel_pool", "wool_jupyter.dispatch", "wool_jupyter.notebook.feed", "watchdog", "grpc")
+    assert not {name for name in loaded if name.startswith(late)}
 
 
 def test_a_name_imports_what_it_needs_and_no_more():

@@ -3,7 +3,7 @@
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -128,15 +128,14 @@ class Wool(Magics):  # type: ignore[misc]
             _wait_for(inputs)
         renaming.must_exist("-i", inputs, self.shell.user_ns)
         outputs = renaming.renamed("-o", arguments.outputs)
-        with _plainly():
-            runtime = on_demand.runtime()
-        from wool_jupyter.notebook import jobs
-        from wool_jupyter.notebook.shipment import Route
+        with _beginning() as runtime:
+            from wool_jupyter.notebook import jobs
+            from wool_jupyter.notebook.shipment import Route
 
-        route = Route(inputs, outputs)
-        if arguments.bg:
-            return self._background(runtime).submit(body=cell, settings=self.settings(), route=route)
-        return jobs.run_cell(self.shell, runtime, body=cell, settings=self.settings(), route=route)
+            route = Route(inputs, outputs)
+            if arguments.bg:
+                return self._background(runtime).submit(body=cell, settings=self.settings(), route=route)
+            return jobs.run_cell(self.shell, runtime, body=cell, settings=self.settings(), route=route)
 
     def _background(self, runtime: "Runtime") -> "Background":
         if runtime.background is None:
@@ -217,9 +216,8 @@ class Wool(Magics):  # type: ignore[misc]
         from wool_jupyter.notebook import line_form
 
         line_form.must_be_meant(line, {**self.shell.user_ns, **namespace}, commands=COMMANDS)
-        with _plainly():
-            runtime = on_demand.runtime()
-        return line_form.run(self.shell, runtime, line, settings=self.settings(), namespace=namespace)
+        with _beginning() as runtime:
+            return line_form.run(self.shell, runtime, line, settings=self.settings(), namespace=namespace)
 
     def _command(self, line: str) -> Any:
         line = line.partition("#")[0]
@@ -279,6 +277,17 @@ def _wait_for(renamed: Mapping[str, str] | None) -> None:
     loaded = on_demand.loaded_runtime()
     if renamed and loaded is not None and loaded.background is not None:
         loaded.background.about_to_read(renamed.values())
+
+
+@contextmanager
+def _beginning() -> Iterator["Runtime"]:
+    """Of a pool, unless there is one."""
+    __tracebackhide__ = True
+    with ExitStack() as begun:
+        with _plainly():
+            runtime = on_demand.runtime()
+            begun.enter_context(runtime.beginning())
+        yield runtime
 
 
 @contextmanager

@@ -71,10 +71,11 @@ def _check(arguments: Any) -> None:
 
 def _start(options: "Wool", number: int | None) -> None:
     runtime = on_demand.runtime()
-    from wool_jupyter.notebook import jobs
-
     settings = options.settings() if number is None else replace(options.settings(), workers=number)
-    pool, just_now = jobs.started_pool(runtime, settings)
+    with runtime.beginning():
+        from wool_jupyter.notebook import jobs
+
+        pool, just_now = jobs.started_pool(runtime, settings)
     wanted = settings.workers
     if just_now:
         _keep(options, number)

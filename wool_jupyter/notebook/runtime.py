@@ -6,30 +6,30 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from wool_jupyter.discovery import root
-from wool_jupyter.discovery.subscription import subscriber_pool
-from wool_jupyter.dispatch import channels
 from wool_jupyter.errors import StartFailed, WoolError
 from wool_jupyter.notebook import logs, threads
 from wool_jupyter.notebook.bridge import Bridge, bridge
-from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.handles import Handles
 from wool_jupyter.notebook.late_text import LateText, Show, Text
 from wool_jupyter.notebook.left_out import Shelf
 from wool_jupyter.pool.home import Home
-from wool_jupyter.pool.kernel_pool import KernelPool
-from wool_jupyter.pool.members import WorkerSnapshot
+from wool_jupyter.pool.processes import Processes
 from wool_jupyter.settings import STOP_TIMEOUT_S, PoolSettings
 from wool_jupyter.wire.store import Store
 
 if TYPE_CHECKING:
     from wool_jupyter.notebook.background import Background
+    from wool_jupyter.pool.kernel_pool import KernelPool
+    from wool_jupyter.pool.members import WorkerSnapshot
+
+# What a pool needs beside its processes (`kernel_pool`, `feed`) is imported while its first worker starts.
 
 T = TypeVar("T")
 
@@ -44,8 +44,9 @@ class Runtime:
         self._lock = threading.RLock()  # re-entrant: a second cell may be run from within the first
         self._home: Home | None = None
         self._entered_at = 0.0  # the home, in seconds since the epoch
+        self._begun: Processes | None = None  # for a pool that is about to be started
         self._pool: KernelPool | None = None
-        self._parents: tuple[Home | None, KernelPool | None] = None, None  # in a forked child
+        self._parents: tuple[Home | None, Processes | None, KernelPool | None] = None, None, None  # in a forked child
         self.failed_log: str | None = None  # what the last start wrote, if it failed: its files are gone
         self.handles = Handles(changed=self._pins_changed)
         self.left_out = Shelf()
@@ -59,11 +60,11 @@ class Runtime:
         return bridge()
 
     @property
-    def running(self) -> KernelPool | None:
+    def running(self) -> "KernelPool | None":
         return None if self._pool is None or self._pool.crew.lost else self._pool
 
     @property
-    def started(self) -> KernelPool | None:
+    def started(self) -> "KernelPool | None":
         """As `running`, or lost and not stopped yet."""
         return self._pool
 
@@ -72,7 +73,22 @@ class Runtime:
         """The directories in which files of the pool may lie, its own first; none before it was started."""
         return () if self._home is None else self._home.places
 
-    def pool(self, settings: PoolSettings) -> tuple[KernelPool, bool]:
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """While the caller gets ready to ask for the pool its first worker starts, unless there is a home from an earlier pool.
+        If it does not come to the pool, nothing is left. `StartFailed`."""
+        with self._lock:
+            if self._home is None and os.getpid() == self._pid:
+                with self._whole():
+                    self._begin()
+        try:
+            yield
+        finally:
+            with self._lock:
+                if self._begun is not None:
+                    self.end()
+
+    def pool(self, settings: PoolSettings) -> "tuple[KernelPool, bool]":
         """The pool, and whether it was started just now. `StartFailed` leaves nothing behind."""
         if os.getpid() != self._pid:
             raise WoolError("The pool belongs to the process that this one was forked from")
@@ -85,19 +101,33 @@ class Runtime:
                 self.store.budget_bytes = settings.data_budget_bytes
                 return self.running, False
             self.stop()
-            threads.try_out()
-            try:
-                home = self._entered_home()
-                home.store.budget_bytes = settings.data_budget_bytes
-                with logs.opened(home.directory) as log:
-                    self._pool = self._started(home, settings, log)
-            except BaseException as error:
-                self.end()
-                if isinstance(error, OSError):
-                    raise StartFailed(f"The pool can't have its files: {error}") from error
-                raise
+            with self._whole():
+                if self._begun is None:
+                    self._begin()
+                self.store.budget_bytes = settings.data_budget_bytes
+                self._pool = self._started(settings)
             self.failed_log = None
             return self._pool, True
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """A start that fails leaves nothing behind. `StartFailed`."""
+        try:
+            yield
+        except BaseException as error:
+            self.end()
+            if isinstance(error, OSError):
+                raise StartFailed(f"The pool can't have its files: {error}") from error
+            raise
+
+    def _begin(self) -> None:
+        """The nursery and a first worker are on their way when this returns."""
+        threads.try_out()
+        # One hash of a text on all workers, and so one order of a set. The kernel's own can't be had.
+        environment = {"PYTHONHASHSEED": str(secrets.randbelow(1 << 32)), **os.environ}
+        home = self._entered_home()
+        with self._logged(home):
+            self._begun = self._outcome(Processes.begun(home, environment=environment), _closed)
 
     def _entered_home(self) -> Home:
         if self._home is None:
@@ -108,31 +138,37 @@ class Runtime:
             atexit.register(self._at_exit)
         return self._home
 
-    def _started(self, home: Home, settings: PoolSettings, log: BinaryIO) -> KernelPool:
-        # One hash of a text on all workers, and so one order of a set. The kernel's own can't be had.
-        environment = {"PYTHONHASHSEED": str(secrets.randbelow(1 << 32)), **os.environ}
-        try:
-            return self._outcome(self._start(home, settings, environment), _stopped)
-        except BaseException:
-            self.failed_log = logs.text_of(log)
-            raise
+    @contextmanager
+    def _logged(self, home: Home) -> Iterator[None]:
+        """What a start that fails has written stays, when its files are gone."""
+        with logs.opened(home.directory) as log:
+            try:
+                yield
+            except BaseException:
+                self.failed_log = logs.text_of(log)
+                raise
 
-    async def _start(self, home: Home, settings: PoolSettings, environment: Mapping[str, str]) -> KernelPool:
-        feed = door().feed
-        feed.pool_starts(home.namespace, self._entered_at, home.discovery.subscriber)
-        try:
-            pool = await KernelPool.start(
-                home,
-                settings,
-                environment=environment,
-                pinned=self.handles.pins,
-                tell=feed.see,
-            )
-        except BaseException as error:
-            feed.pool_ended(str(error))
-            raise
-        feed.pool_runs()
-        return pool
+    def _started(self, settings: PoolSettings) -> "KernelPool":
+        from wool_jupyter.notebook.feed import door
+        from wool_jupyter.pool.kernel_pool import KernelPool
+
+        home, feed = self._home, door().feed
+        begun, self._begun = self._begun, None
+        assert home is not None
+        assert begun is not None
+
+        async def start() -> KernelPool:
+            feed.pool_starts(home.namespace, self._entered_at, home.discovery.subscriber)
+            try:
+                pool = await KernelPool.start(home, settings, begun, pinned=self.handles.pins, tell=feed.see)
+            except BaseException as error:
+                feed.pool_ended(str(error))
+                raise
+            feed.pool_runs()
+            return pool
+
+        with self._logged(home):
+            return self._outcome(start(), _stopped)
 
     def _outcome(self, coroutine: Coroutine[Any, Any, T], unwanted: Callable[[T], Coroutine[Any, Any, object]]) -> T:
         outcome = self.bridge.enter(coroutine, unwanted=unwanted)
@@ -156,15 +192,17 @@ class Runtime:
 
     def _tell_pins(self) -> None:
         """On the loop. A worker that is not pinned any more may be one too many."""
+        from wool_jupyter.notebook.feed import door
+
         door().feed.keeps(self.handles.by_worker())
         if self.running is not None:
             self.running.crew.supervise()
 
-    def workers(self) -> list[WorkerSnapshot]:
+    def workers(self) -> "list[WorkerSnapshot]":
         """Oldest first; none without a pool."""
         pool = self.running
 
-        async def on_the_loop() -> list[WorkerSnapshot]:
+        async def on_the_loop() -> "list[WorkerSnapshot]":
             return [] if pool is None else pool.crew.snapshot()
 
         return self.bridge.enter(on_the_loop()).result()
@@ -186,7 +224,7 @@ class Runtime:
         """As `stop`, and leaves the home: no process and no file remains."""
         with self._lock:
             ran = self.stop()
-            home, self._home = self._home, None
+            home, self._home, self._begun = self._home, None, None
             if home is not None and os.getpid() == self._pid:
                 with suppress(TimeoutError):
                     self.bridge.enter(_left(home)).result(STOP_TIMEOUT_S)
@@ -206,8 +244,8 @@ class Runtime:
     def _disown(self) -> None:
         """In a forked child: home and pool, their sockets and their files are the parent's."""
         # Kept, for nothing of it may be collected: its tasks would report that they were destroyed.
-        self._parents = self._home, self._pool
-        home, self._home, self._pool = self._home, None, None
+        self._parents = self._home, self._begun, self._pool
+        home, self._home, self._begun, self._pool = self._home, None, None, None
         if home is not None:
             home.disown()
 
@@ -223,7 +261,13 @@ class Runtime:
         return self._home.call_directories()
 
 
-async def _stopped(pool: KernelPool) -> None:
+async def _closed(begun: Processes) -> None:
+    begun.close()
+
+
+async def _stopped(pool: "KernelPool") -> None:
+    from wool_jupyter.notebook.feed import door
+
     try:
         await pool.stop()
     finally:
@@ -232,6 +276,9 @@ async def _stopped(pool: KernelPool) -> None:
 
 async def _left(home: Home) -> None:
     """And nothing of it stays open on this loop, which is ours."""
+    from wool_jupyter.discovery.subscription import subscriber_pool
+    from wool_jupyter.dispatch import channels
+
     await home.leave()
     await subscriber_pool().clear()
     await channels.of_this_loop().clear()

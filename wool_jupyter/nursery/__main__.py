@@ -12,6 +12,7 @@ that started them.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import select
@@ -26,16 +27,18 @@ from pathlib import Path
 from typing import Any
 
 from wool_jupyter import host
-from wool_jupyter.discovery.claim import sweep_if_dead
 from wool_jupyter.nursery.children import Children, spawn
 from wool_jupyter.nursery.template import Template
-from wool_jupyter.settings import CLAIM_PATIENCE_S, LOCK_PAUSE_MAX_S
 
 _LOOK_FOR_PARENT_S = 1.0  # only where there is no descriptor for the kernel's process
 _NEWS_S = (
     1.0  # between the end of the kernel's descriptors and that of its process: it may have much memory to give back
 )
+_PAUSE_S = 0.02  # between two looks whether that process has ended
 _REAP_S = 1.5  # a killed process that holds much memory takes long to go; files must not wait for it
+
+# Not sooner than a worker serves, whose start would wait for it; and not later, when files of the package may be gone.
+_SWEEPING = "wool_jupyter.nursery.sweeping"
 
 
 class _Nursery:
@@ -84,7 +87,7 @@ class _Nursery:
         while os.getppid() == self._kernel_pid:
             if self._was_told_to_stop or self._was_terminated or time.monotonic() >= deadline:
                 return False
-            select.select([], [], [], LOCK_PAUSE_MAX_S)
+            select.select([], [], [], _PAUSE_S)
         return True
 
     def _watch(self, fd: int, on_readable: Callable[[], None]) -> None:
@@ -201,6 +204,7 @@ class _Nursery:
             self._send(event="failed", uid=uid, reason="it reported something that is not JSON")
         else:
             self._send(event="ready", uid=uid, report=report)
+            importlib.import_module(_SWEEPING)
 
     def _on_signals(self) -> None:
         if signal.SIGTERM in self._woken.recv(4096):
@@ -263,14 +267,6 @@ def _signals_as_bytes() -> socket.socket:
     return woken
 
 
-def _sweep(generation: Path) -> None:
-    """What is left of a kernel that is gone. Its locks may outlast the news of its end by a moment; a successor that has them has
-    swept this generation first."""
-    deadline = time.monotonic() + CLAIM_PATIENCE_S
-    while generation.exists() and not sweep_if_dead(generation.parent) and time.monotonic() < deadline:
-        select.select([], [], [], LOCK_PAUSE_MAX_S)  # nobody tells when a lock is free
-
-
 def main(control_fd: str, kernel_pid: str, *generations: str) -> None:
     host.name_process("wool nursery")
     os.set_inheritable(int(control_fd), False)
@@ -281,8 +277,10 @@ def main(control_fd: str, kernel_pid: str, *generations: str) -> None:
         finally:
             nursery.finish()
             if nursery.kernel_is_gone():
+                from wool_jupyter.nursery.sweeping import sweep
+
                 for generation in generations:
-                    _sweep(Path(generation))
+                    sweep(Path(generation))
 
 
 if __name__ == "__main__":

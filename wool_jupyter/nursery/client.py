@@ -42,8 +42,12 @@ class Child:
     exited: asyncio.Future[Exit]
 
 
-class _Starting:
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+class Order:
+    """For a worker, and what comes of it. Made by `Nursery.order`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, uid: str, log: Path) -> None:
+        self.uid = uid
+        self.log = log
         self.pid = 0
         self.ready: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.failed: asyncio.Future[str] = loop.create_future()
@@ -51,13 +55,13 @@ class _Starting:
 
 
 class Nursery:
-    """Made by `start`; ends by `shutdown`, which whoever started it must call. For one loop's thread only.
+    """Made by `launch`; ends by `shutdown`, which whoever started it must call. For one loop's thread only.
 
     `lost` resolves when the nursery has ended, asked or not; by then every child's `exited` has. Workers call
     `host.die_with_parent(pid)`, so they don't survive it.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, log: Path) -> None:
         loop = asyncio.get_running_loop()
         self.pid = process.pid
         self.lost: asyncio.Future[None] = loop.create_future()
@@ -65,8 +69,9 @@ class Nursery:
         self._loop = loop
         self._process = process
         self._control = control
+        self._log = log
         self._writer: asyncio.StreamWriter | None = None
-        self._workers: dict[str, _Starting] = {}
+        self._workers: dict[str, Order] = {}
         self._signals: dict[int, asyncio.Future[bool]] = {}
         self._prepared: asyncio.Future[None] | None = None
         self.template_pid: int | None = None  # of the process that workers are forked from; None: they are started
@@ -74,25 +79,28 @@ class Nursery:
         self._tasks = OwnedTasks("nursery")
 
     @classmethod
-    async def start(cls, generations: Sequence[Path], *, log: Path, environment: Mapping[str, str]) -> "Nursery":
-        """Returns when it answers. It sweeps the namespaces of the generations if this process is killed.
-
-        Raises StartFailed with the log's last lines. If cancelled it leaves no process.
-        """
-        process, control = _launch(generations, log, environment)
-        nursery = cls(process, control)
+    async def launch(cls, generations: Sequence[Path], *, log: Path, environment: Mapping[str, str]) -> "Nursery":
+        """Can be asked for workers when this returns, and starts them as soon as it is up; if it does not come up, they tell. It
+        sweeps the namespaces of the generations if this process is killed. `StartFailed`; then, and if cancelled, it leaves no
+        process."""
+        nursery = cls(*_launch(generations, log, environment), log)
         try:
-            reader, nursery._writer = await asyncio.open_connection(sock=control, limit=_LINE_MAX_BYTES)
+            reader, nursery._writer = await asyncio.open_connection(sock=nursery._control, limit=_LINE_MAX_BYTES)
             nursery._tasks.start(nursery._listen(reader), "listen")
-            await asyncio.wait({nursery._up, nursery.lost}, timeout=_UP_S, return_when=asyncio.FIRST_COMPLETED)
-            if not nursery._up.done():
-                ended = nursery.lost.done()
-                raise StartFailed("The process that looks after the workers " + nursery._why_not_up(log, ended=ended))
         except BaseException:
-            nursery._kill()
-            await nursery._close()
+            await nursery._end()
             raise
         return nursery
+
+    async def up(self) -> None:
+        """Returns when it answers. `StartFailed`, with the log's last lines, if it does not; then it is gone."""
+        if self._up.done():
+            return
+        await asyncio.wait({self._up, self.lost}, timeout=_UP_S, return_when=asyncio.FIRST_COMPLETED)
+        if not self._up.done():
+            why = self._why_not_up(ended=self.lost.done())
+            await self._end()
+            raise StartFailed("The process that looks after the workers " + why)
 
     def prepare(self, command: Sequence[str], *, environment: Mapping[str, str], log: Path) -> None:
         """Workers with this environment are forked from now on, where that is possible, by the process that `command` starts
@@ -112,6 +120,29 @@ class Nursery:
         if self._prepared is not None:
             await asyncio.wait({self._prepared}, timeout=_PREPARED_S)
 
+    def order(
+        self,
+        uid: str,
+        command: Sequence[str],
+        arguments: Sequence[str] = (),
+        *,
+        environment: Mapping[str, str],
+        log: Path,
+        directory: Path = Path("/"),
+    ) -> Order:
+        """A worker, of which `delivered` tells; until then whoever gives it up has to `kill` it. It is forked, with the arguments,
+        or else started by the command that these complete. `directory` is where it starts. `StartFailed` if nobody is there to
+        ask."""
+        if uid in self._workers:
+            raise ValueError(f"{uid} runs already")
+        if self.lost.done():
+            raise StartFailed("A worker can't start: the process that looks after the workers is gone")
+        order = self._workers[uid] = Order(self._loop, uid, log)
+        how = {"command": list(command), "arguments": list(arguments)}
+        where = {"environment": dict(environment), "directory": str(directory), "log": str(log)}
+        self._send(do="start", uid=uid, **how, **where)
+        return order
+
     async def spawn(
         self,
         uid: str,
@@ -123,28 +154,25 @@ class Nursery:
         timeout_s: float,
         directory: Path = Path("/"),
     ) -> Child:
-        """Returns when the worker has written its report. It is forked, with the arguments, or else started by the command that
-        these complete. `directory` is where it starts.
+        """`order` and `delivered`."""
+        order = self.order(uid, command, arguments, environment=environment, log=log, directory=directory)
+        return await self.delivered(order, timeout_s=timeout_s)
+
+    async def delivered(self, order: Order, *, timeout_s: float) -> Child:
+        """Returns when the worker has written its report.
 
         Raises StartFailed, with its end in words and the log's last lines, if it ends first, can't be started or takes
-        too long; then, and if cancelled, it is killed.
+        too long, or if the nursery itself does; then, and if cancelled, it is killed.
         """
-        if uid in self._workers:
-            raise ValueError(f"{uid} runs already")
-        if self.lost.done():
-            raise StartFailed("A worker can't start: the process that looks after the workers is gone")
-        worker = self._workers[uid] = _Starting(self._loop)
-        how = {"command": list(command), "arguments": list(arguments)}
-        where = {"environment": dict(environment), "directory": str(directory), "log": str(log)}
-        self._send(do="start", uid=uid, **how, **where)
         try:
-            outcomes: set[asyncio.Future[Any]] = {worker.ready, worker.failed, worker.exited}
+            await self.up()
+            outcomes: set[asyncio.Future[Any]] = {order.ready, order.failed, order.exited}
             await asyncio.wait(outcomes, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if worker.ready.done():
-                return Child(uid, worker.pid, worker.ready.result(), worker.exited)
-            raise StartFailed(f"A worker {_why_not_ready(worker, timeout_s)}{_tail(log)}")
+            if order.ready.done():
+                return Child(order.uid, order.pid, order.ready.result(), order.exited)
+            raise StartFailed(f"A worker {_why_not_ready(order, timeout_s)}{_tail(order.log)}")
         except BaseException:
-            self.kill(uid)
+            self.kill(order.uid)
             raise
 
     async def signal(self, uid: str, number: int) -> bool:
@@ -178,8 +206,7 @@ class Nursery:
             self._send(do="stop")
             await asyncio.wait({self.lost}, timeout=_STOP_S)
         finally:
-            self._kill()
-            await self._close()
+            await self._end()
 
     def disown(self) -> None:
         """For a forked child of the kernel: closes what it inherited and leaves the nursery and its workers alone.
@@ -213,7 +240,7 @@ class Nursery:
             case {"event": kind, "uid": uid} if (worker := self._workers.get(uid)) is not None:
                 self._note_worker(worker, kind, event)
 
-    def _note_worker(self, worker: _Starting, kind: str, event: dict[str, Any]) -> None:
+    def _note_worker(self, worker: Order, kind: str, event: dict[str, Any]) -> None:
         match kind:
             case "started":
                 worker.pid = event["pid"]
@@ -238,11 +265,11 @@ class Nursery:
         _resolve(self._prepared, None)
         _resolve(self.lost, None)
 
-    def _why_not_up(self, log: Path, *, ended: bool) -> str:
+    def _why_not_up(self, *, ended: bool) -> str:
         code = self._kill()
         if not ended:
-            return f"did not come up in {_UP_S:g} s{_tail(log)}"
-        return _exit_of(code).in_words() + _tail(log)
+            return f"did not come up in {_UP_S:g} s{_tail(self._log)}"
+        return _exit_of(code).in_words() + _tail(self._log)
 
     def _kill(self) -> int:
         """Its exit code, once it is gone: one that closed its socket is about to exit, any other is killed."""
@@ -251,6 +278,10 @@ class Nursery:
                 return self._process.wait(timeout=1)
         self._process.kill()
         return self._process.wait()
+
+    async def _end(self) -> None:
+        self._kill()
+        await self._close()
 
     async def _close(self) -> None:
         await self._tasks.close()
@@ -310,7 +341,7 @@ def _exit_of(code: int) -> Exit:
     return Exit(code, None, None) if code >= 0 else Exit(None, -code, None)
 
 
-def _why_not_ready(worker: _Starting, timeout_s: float) -> str:
+def _why_not_ready(worker: Order, timeout_s: float) -> str:
     if worker.failed.done():
         return f"can't be started: {worker.failed.result()}"
     if worker.exited.done():

@@ -7,7 +7,7 @@ starts ─ member ─▶ roster ─ free main threads ─▶ calls
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
@@ -17,7 +17,6 @@ from wool_jupyter.aio.to_end import to_end
 from wool_jupyter.discovery.protocol import DiscoveryPublisherLike
 from wool_jupyter.dispatch.proxy import WorkerProxy
 from wool_jupyter.errors import NotReached, NoWorkersAvailable, StartFailed
-from wool_jupyter.nursery.client import Nursery
 from wool_jupyter.pool import ended, events, supervisor
 from wool_jupyter.pool.announcer import Announcer
 from wool_jupyter.pool.care import Care
@@ -48,14 +47,13 @@ class Crew:
     def __init__(
         self,
         home: Home,
-        nursery: Nursery,
+        processes: Processes,
         *,
         proxy: WorkerProxy,
         publisher: DiscoveryPublisherLike,
         admitted: Callable[[UUID], Awaitable[object]] | None = None,
         most: int,
         start_timeout_s: float,
-        environment: Mapping[str, str],
         tags: frozenset[str] = frozenset(),
         pinned: Callable[[UUID], bool] = lambda _: False,
         tell: events.Tell = events.to_nobody,
@@ -64,7 +62,8 @@ class Crew:
         """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
         announced, before its main thread counts as free. `pinned`: whether a smaller crew must not let a worker go."""
         self._directory = home.directory
-        self._nursery = nursery
+        self._processes = processes
+        self._nursery = nursery = processes.nursery
         self._proxy = proxy
         proxy.observe(
             placed=self._took_a_call,
@@ -79,9 +78,14 @@ class Crew:
         nursery.lost.add_done_callback(lambda _: self._tell(events.Lost(_LOST)))
         self._roster = Roster(wanted=self.supervise)
         self._announcer = Announcer(publisher)
-        self._processes = Processes(home, nursery, environment=environment, timeout_s=start_timeout_s)
         self._starts = Starts(
-            home, nursery, self._processes, self._announcer, admitted=admitted, tags=tags, options=options
+            home,
+            processes,
+            self._announcer,
+            admitted=admitted,
+            timeout_s=start_timeout_s,
+            tags=tags,
+            options=options,
         )
         self._starting = 0
         self._on_their_way: list[asyncio.Task[None]] = []  # those that `supervise` has asked for, the latest last

@@ -103,12 +103,12 @@ class Home:
                 shutil.rmtree(place, ignore_errors=True)  # a home that was left has swept it already
 
     async def nursery(self, environment: Mapping[str, str]) -> Nursery:
-        """Started when it is first asked for, and again after its end. `StartFailed`."""
+        """Launched when it is first asked for, and again after its end. `StartFailed`."""
         if self._nursery is not None and self._nursery.lost.done():
             await self._nursery.shutdown()
             self._nursery = None
         if self._nursery is None:
-            self._nursery = await Nursery.start(self.places, log=self.log, environment=environment)
+            self._nursery = await Nursery.launch(self.places, log=self.log, environment=environment)
         return self._nursery
 
     def disown(self) -> None:

@@ -6,7 +6,7 @@ run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ 
 import asyncio
 import enum
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from uuid import UUID
@@ -31,6 +31,7 @@ from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.members import Member
 from wool_jupyter.pool.obituary import IN_LOGS, obituary
+from wool_jupyter.pool.processes import Processes
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.records import WorkerMetadata
 from wool_jupyter.settings import AGAIN_S, EXIT_REPORT_S, FIRST_WORKERS, INTERRUPT_GRACE_S, PoolSettings
@@ -70,27 +71,27 @@ class KernelPool:
         cls,
         home: Home,
         settings: PoolSettings,
+        processes: Processes,
         *,
-        environment: Mapping[str, str],
         pinned: Callable[[UUID], bool] = lambda _: False,
         tell: events.Tell = events.to_nobody,
     ) -> "KernelPool":
-        """Returns when the first worker serves; others are on their way. `StartFailed` leaves no worker. `pinned` is as for a
-        `Crew`."""
+        """Returns when the first worker serves; others are on their way. `StartFailed` leaves no worker. Closes the processes, at
+        the pool's end too. `pinned` is as for a `Crew`."""
         async with AsyncExitStack() as resources:
-            nursery = await home.nursery(environment)
+            resources.callback(processes.close)
+            await processes.nursery.up()  # else it is said why it is not, and not only that it is gone
             own = home.discovery.subscribe(home.holds)
             proxy = WorkerProxy(discovery=own, loadbalancer=Sticky(), quorum=None)
             publisher = home.discovery.publisher
             crew = Crew(
                 home,
-                nursery,
+                processes,
                 proxy=proxy,
                 publisher=publisher,
                 admitted=proxy.admitted,
                 most=settings.workers or host.usable_cpus(),
                 start_timeout_s=settings.start_timeout_s,
-                environment=environment,
                 tags=frozenset({home.namespace}),
                 pinned=pinned,
                 tell=tell,

@@ -4,11 +4,14 @@ import os
 import sys
 from collections.abc import Mapping
 from types import ModuleType
-from uuid import UUID
+from typing import NamedTuple
+from uuid import UUID, uuid4
 
 from wool_jupyter import host
-from wool_jupyter.nursery.client import Child, Nursery
+from wool_jupyter.nursery.client import Nursery, Order
 from wool_jupyter.pool.home import Home
+from wool_jupyter.wire import layout
+from wool_jupyter.wire.start_ledger import StartLedger
 
 # Large, and a fork of a process that has only imported them works. polars is not among them: it starts threads.
 _WORTH_IT = frozenset(
@@ -17,40 +20,62 @@ _WORTH_IT = frozenset(
 _OF_A_FRONT_END = ("matplotlib.backends", "matplotlib.pyplot")  # they choose where figures go
 
 
-class Processes:
-    def __init__(self, home: Home, nursery: Nursery, *, environment: Mapping[str, str], timeout_s: float) -> None:
-        self._home = home
-        self._nursery = nursery
-        self._environment = dict(environment)
-        self._timeout_s = timeout_s
-        self._imported: frozenset[str] | None = None
+class Ordered(NamedTuple):
+    """A worker on its way."""
 
-    async def child(self, uid: UUID, *, at_once: bool) -> Child:
-        """Returns when it serves; `StartFailed`. Not `at_once`: a start waits for a fork to be possible, if it will be soon."""
+    uid: UUID
+    ledger: StartLedger
+    order: Order
+
+
+class Processes:
+    def __init__(self, home: Home, nursery: Nursery, *, environment: Mapping[str, str]) -> None:
+        self.nursery = nursery
+        self._home = home
+        self._environment = dict(environment)
+        self._imported: frozenset[str] | None = None
+        self._first: Ordered | None = None
+
+    @classmethod
+    async def begun(cls, home: Home, *, environment: Mapping[str, str]) -> "Processes":
+        """With a first worker on its way, before there is a pool to take it: it starts while this process imports what a pool
+        needs. To be closed. `StartFailed`."""
+        processes = cls(home, await home.nursery(environment), environment=environment)
+        processes._first = processes._order(uuid4())
+        return processes
+
+    def take_first(self) -> Ordered | None:
+        """That one, once."""
+        first, self._first = self._first, None
+        return first
+
+    async def ordered(self, uid: UUID, *, at_once: bool) -> Ordered:
+        """`StartFailed`. Not `at_once`: a start waits for a fork to be possible, if it will be soon."""
         if not at_once:
-            await self._nursery.prepared()
+            await self.nursery.prepared()
+        return self._order(uid)
+
+    def _order(self, uid: UUID) -> Ordered:
+        ledger = StartLedger.create(layout.ledger(self._home.directory, str(uid)))
         # The nursery's pid, so that the worker can tell that its parent has died before it asked to die with it.
-        arguments = [str(uid), str(self._home.short_directory), str(self._nursery.pid)]
-        return await self._nursery.spawn(
-            str(uid),
-            _python("wool_jupyter.worker"),
-            arguments,
-            environment=self._environment,
-            log=self._home.log,
-            timeout_s=self._timeout_s,
-        )
+        arguments = [str(uid), str(self._home.short_directory), str(self.nursery.pid)]
+        command = _python("wool_jupyter.worker")
+        order = self.nursery.order(str(uid), command, arguments, environment=self._environment, log=self._home.log)
+        return Ordered(uid, ledger, order)
 
     def prepare(self) -> None:
         """Has that process import what this one has imported since, for starts that are still to come. Takes no time."""
         modules = large_modules(sys.modules)
         if self._imported is None or not modules <= self._imported:
             self._imported = modules
-            command = [*_python("wool_jupyter.worker.template"), str(self._nursery.pid), *sorted(modules)]
-            self._nursery.prepare(command, environment=self._environment, log=self._home.log)
+            command = [*_python("wool_jupyter.worker.template"), str(self.nursery.pid), *sorted(modules)]
+            self.nursery.prepare(command, environment=self._environment, log=self._home.log)
 
     def close(self) -> None:
-        """Nothing is forked any more, and that process ends."""
-        self._nursery.unprepare()
+        """Nothing is forked any more, and that process ends, as does a first worker that nobody took. Idempotent."""
+        self.nursery.unprepare()
+        if (first := self.take_first()) is not None:
+            self.nursery.kill(str(first.uid))
 
 
 def _python(module: str) -> list[str]:

@@ -32,6 +32,7 @@ from wool_jupyter.errors import NoWorkersAvailable
 from wool_jupyter.pool.crew import Crew
 from wool_jupyter.pool.echo import echoed
 from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.processes import Processes
 from wool_jupyter.pool.resolving import resolved
 from wool_jupyter.records import ChannelOptions
 from wool_jupyter.settings import POOL_SHUTDOWN_S, PoolSettings
@@ -202,12 +203,11 @@ class WorkerPool:
         setups.write(home.directory, setups.pack(self._channel_options, self._backpressure))
         crew = Crew(
             home,
-            await home.nursery(os.environ),
+            Processes(home, await home.nursery(os.environ), environment=os.environ),
             proxy=self.proxy,
             publisher=publisher,
             most=self._workers,
             start_timeout_s=self._start_timeout_s,
-            environment=os.environ,
             tags=self._tags if found.namespace is None else self._tags | {found.namespace},
             options=self._channel_options,
         )

@@ -1,15 +1,16 @@
 """Which worker this process is."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from wool_jupyter.worker.cell.inner_call import InnerCalls
+if TYPE_CHECKING:
+    from wool_jupyter.worker.cell.inner_call import InnerCalls
 
 
 class Identity(NamedTuple):
     uid: UUID
     directory: str  # of its pool
-    inner_calls: InnerCalls
+    inner_calls: "InnerCalls"
 
 
 _own: Identity | None = None
