@@ -1,11 +1,13 @@
 """A worker process as the nursery starts it."""
 
 import asyncio
+import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,10 +17,14 @@ from tests.support.channels import opened
 from tests.support.loops import run, until
 from tests.support.waiting import wait_until
 from tests.support.worker_process import ended, pool_directory, started
+from tests.support.workers import VERSION
 from wool_jupyter.dispatch import channels
 from wool_jupyter.dispatch.grpc_link import GrpcLink
-from wool_jupyter.errors import WorkerRefused
-from wool_jupyter.wire import cells
+from wool_jupyter.errors import NotReached, WorkerRefused
+from wool_jupyter.records import WorkerMetadata
+from wool_jupyter.wire import cells, frames, layout
+from wool_jupyter.wire.credentials import read_token
+from wool_jupyter.wire.start_ledger import StartLedger
 
 
 @pytest.fixture
@@ -32,6 +38,49 @@ def test_it_reports_ready_with_its_address_and_pid(pool):
     with started(pool, uid=uid) as worker:
         assert worker.report == {"address": f"unix:{pool}/s/{uid[:8]}", "pid": worker.pid}
         assert (pool / "s" / uid[:8]).is_socket()
+
+
+HELD = """\
+import faulthandler
+def held(*args, enable=faulthandler.enable):
+    open({fifo!r}).read()
+    enable(*args)
+faulthandler.enable = held
+"""
+
+
+async def answers(metadata, token):
+    while True:
+        with suppress(NotReached):  # it does not listen yet
+            async with opened(metadata, token) as channel:
+                return await channel.ask(metadata, frames.Idle)
+        await asyncio.sleep(0)
+
+
+def test_it_is_not_ready_before_its_main_thread_is_though_it_answers(pool, tmp_path):
+    """Until then a crash leaves no report."""
+    fifo, uid = tmp_path / "fifo", uuid4()
+    os.mkfifo(fifo)
+    (tmp_path / "sitecustomize.py").write_text(HELD.format(fifo=str(fifo)))
+    StartLedger.create(layout.ledger(pool, str(uid)))
+    socket = layout.socket(pool, str(uid))
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    command = [sys.executable, "-P", "-m", "wool_jupyter.worker", str(uid), str(pool), str(os.getpid())]
+    read, low = os.pipe()
+    write = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)  # not 3 itself
+    os.close(low)
+    pid = os.posix_spawn(command[0], command, environment, file_actions=[(os.POSIX_SPAWN_DUP2, write, 3)])
+    os.close(write)
+    try:
+        run(answers(WorkerMetadata(uid, f"unix:{socket}", pid, VERSION), read_token(str(pool))))
+        assert select.select([read], [], [], 0)[0] == []
+        with fifo.open("w"):  # the main thread reads it
+            pass
+        assert select.select([read], [], [], 20)[0] == [read]
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(read)
 
 
 def test_it_runs_a_cell_and_needs_the_pools_token(pool):

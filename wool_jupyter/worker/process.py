@@ -15,6 +15,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -45,8 +46,11 @@ from wool_jupyter.worker.service import WorkerService
 _READY_FD = 3
 
 
-async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, directory: str, uid: str) -> None:
-    """Until a client stops the worker, or the nursery ends this process."""
+async def _serve(
+    lane: MainLane, routines: RoutineLane, runner: CellRunner, directory: str, uid: str, *, installed: "Future[None]"
+) -> None:
+    """Until a client stops the worker, or the nursery ends this process. `installed`: the main thread has made the process what
+    bodies expect, and crashes are reported."""
     runner.gate.watch(asyncio.get_running_loop())
     handlers = {
         "cell": cell_routine(lane, runner),
@@ -66,6 +70,7 @@ async def _serve(lane: MainLane, routines: RoutineLane, runner: CellRunner, dire
     socket = layout.socket(Path(directory), uid)
     address = f"unix:{socket}"
     await service.start(address, direct=layout.direct(socket))
+    await asyncio.wrap_future(installed)
     report = {"address": address, "pid": os.getpid()}
     with os.fdopen(_READY_FD, "w", encoding="utf-8") as ready:
         ready.write(json.dumps(report) + "\n")
@@ -118,7 +123,8 @@ def main(uid: str, directory: str, nursery_pid: str) -> None:
     lane, routines, runner = MainLane(), RoutineLane(), CellRunner()
     identity.become(identity.Identity(UUID(uid), directory, InnerCalls(runner.gate)))
     routines.start()
-    thread = _SideThread(lane, partial(_serve, lane, routines, runner, directory, uid))
+    installed: Future[None] = Future()
+    thread = _SideThread(lane, partial(_serve, lane, routines, runner, directory, uid, installed=installed))
     thread.start()
     faulthandler.enable(_crash_report(directory, uid))
     sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 (for the life of the process)
@@ -128,6 +134,7 @@ def main(uid: str, directory: str, nursery_pid: str) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     gc.freeze()  # later collections look at the bodies' objects only
     gc.enable()
+    installed.set_result(None)
     lane.serve()
     routines.close()
     sys.exit(0 if thread.stopped else "this worker can't serve")
