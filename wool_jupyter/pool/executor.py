@@ -103,6 +103,7 @@ class Terms:
 
 
 _USUAL_TERMS = Terms()
+_INERT = frozenset({list, tuple, range, str, bytes, dict, set, frozenset, type({}.keys()), type({}.values())})
 
 
 class Executor(concurrent.futures.Executor):
@@ -184,11 +185,15 @@ class Executor(concurrent.futures.Executor):
         origin, cost = self._origin(), self._terms.cost or self._line().cost_of(fn)
         function = calls.PackedFunction(fn, self._data(origin))
 
+        runs_nothing = _INERT.issuperset(map(type, iterables))  # so that the process's state is one for all rows
+
         def submit(rows: Iterator[tuple[Any, ...]]) -> "list[Future[Any]]":
             line, items = self._line(), list[Item]()
+            state = origin.ambient() if runs_nothing else None
             try:
                 for row in rows:
-                    items.append(self._row(line, origin, fn, function, row, cost=cost, retries=retries))
+                    item = self._row(line, origin, fn, function, row, cost=cost, retries=retries, state=state)
+                    items.append(item)
             except BaseException:
                 for item in items:
                     item.drop()
@@ -229,11 +234,21 @@ class Executor(concurrent.futures.Executor):
         return calls.Data(origin.places, origin.store, self._terms.digest)
 
     def _item(
-        self, line: Line, origin: Origin, pack: Callable[[], calls.PackedCall], *, label: str, cost: Cost, retries: int
+        self,
+        line: Line,
+        origin: Origin,
+        pack: Callable[[], calls.PackedCall],
+        *,
+        label: str,
+        cost: Cost,
+        retries: int,
+        state: dict[str, bytes] | None = None,
     ) -> Item:
+        """`state`: what `origin.ambient` says now, if it is known."""
         future: Future[Any] = Future(line.callbacks, raising=line.raising)
         threads = self._terms.native_threads or line.native_threads
-        item = Item(future, origin, origin.ambient(), label, cost, retries, self._settled, threads, self._terms.grace_s)
+        state = origin.ambient() if state is None else state
+        item = Item(future, origin, state, label, cost, retries, self._settled, threads, self._terms.grace_s)
         future.cancelled_hook = line.cancelled
         try:
             packed = pack()

@@ -5,6 +5,7 @@ Packed on the thread that calls and unpacked in the context that runs it (`wire.
 
 import importlib
 import io
+import pickle
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -36,6 +37,7 @@ from wool_jupyter.wire.store import Digest, Lease, Store
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
 _NOT_SHIPPED = shell_names.SHELL | shell_names.HISTORY | shell_names.MODULE
 _ITSELF = ""  # in place of a name: the call
+_SCALARS = frozenset({int, float, complex, bool, str, bytes, type(None)})  # a notebook's pickler has nothing to add
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -148,6 +150,9 @@ class PackedFunction:
 
     def pack_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> PackedCall | None:
         """None if they need more of the notebook than the function does, and have to go with it. `CannotShip`, `NoRoom`."""
+        if not kwargs and _SCALARS.issuperset(map(type, args)):
+            parcel, _ = _stored(memoryview(pickle.dumps((args, kwargs), pickling.PROTOCOL)), [], self._data)
+            return PackedCall(encode(parcel), parcel.file, None)
         file, out_of_band = io.BytesIO(), buffers.OutOfBand()
         pickler = pickling.NotebookPickler(file, out_of_band, known_classes=self._known)
         try:
@@ -276,6 +281,8 @@ def unpack_arguments(data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = ()) -> Parcel:
     """`CannotShip`, `PayloadTooLarge`, `NoRoom`. The receiver removes the file."""
+    if type(value) in _SCALARS:
+        return _parcel(memoryview(pickle.dumps(value, pickling.PROTOCOL)), [], places, pack=buffers.pack_to_give)
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
     pickler = pickling.NotebookPickler(file, out_of_band if places else None, known_classes=known_classes)
     pickler.root = value
