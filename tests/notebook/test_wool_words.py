@@ -118,6 +118,50 @@ def test_on_a_worker_it_says_where_it_belongs(kernel, body):
     assert "no pool runs" not in result.stdout
 
 
+KEEPS = "%%wool\nimport threading\ngen = (i for i in range(5))\nlock = threading.Lock()"
+GONE = "`{}` ({}) lived on a worker that is gone: run In[{}] again, which made it"
+
+
+@pytest.mark.parametrize("line", ["%wool stop", "%wool restart", "%wool restart {}", "import os; os.kill({}, 9)"])
+def test_values_whose_worker_was_ended_are_named_and_look_gone(fresh_kernel, line):
+    fresh_kernel.ok("%wool start -n 1")
+    (worker,) = status(fresh_kernel)
+    made = fresh_kernel.ok(KEEPS).execution_count
+    fresh_kernel.ok("box = [gen]")
+    text = said(fresh_kernel, line.format(worker[1 if "kill" in line else 0]))
+    if "kill" not in line:
+        assert f"; gone is what lived there: `gen` of In[{made}], `lock` of In[{made}]\n" in text
+    gone = GONE.format("gen", "generator", made)
+    wait_until(lambda: fresh_kernel.ok("gen").value == f"<{gone}>")
+    assert fresh_kernel.ok("box").value == f"[<{gone}>]"
+    assert fresh_kernel.run("next(gen)").error.evalue == gone
+    assert fresh_kernel.wool_error("next(gen)").evalue == gone
+    assert "keeps" not in said(fresh_kernel, "%wool status")
+    assert fresh_kernel.ok(KEEPS + "\nnext(gen)").value == "0"
+    assert "kept on a worker: use it in a %%wool cell" in fresh_kernel.ok("gen").value
+
+
+def test_a_value_that_was_shown_as_its_worker_shows_it_is_not_when_that_is_gone(fresh_kernel):
+    assert fresh_kernel.wool("(i for i in ())").value.startswith("<generator")
+    fresh_kernel.ok("shown = _")
+    fresh_kernel.ok("%wool stop")
+    assert "lived on a worker that is gone" in fresh_kernel.ok("shown").value
+
+
+def test_only_what_lived_on_the_worker_that_is_restarted_is_gone(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 2")
+    fresh_kernel.ok(KEEPS)
+    home = next(uid for uid, *_ in status(fresh_kernel) if "keeps" in line_of(fresh_kernel, uid))
+    other = next(uid for uid, *_ in status(fresh_kernel) if uid != home)
+    assert "gone is" not in said(fresh_kernel, f"%wool restart {other}")
+    assert "kept on a worker" in fresh_kernel.ok("gen").value
+    assert "gone is" in said(fresh_kernel, f"%wool restart {home}")
+
+
+def line_of(kernel, uid):
+    return next(line for line in said(kernel, "%wool status").splitlines() if uid in line)
+
+
 def test_interrupt_reaches_what_no_main_thread_waits_for(fresh_kernel):
     """Told as to a panel, whose cell it is: the notebook's own main thread can't type while it waits."""
     fresh_kernel.ok("%wool start -n 1")

@@ -22,6 +22,7 @@ from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.handles import Handles
 from wool_jupyter.notebook.late_text import LateText, Show, Text
 from wool_jupyter.notebook.left_out import Shelf
+from wool_jupyter.pool import events
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.pool.members import WorkerSnapshot
@@ -126,13 +127,22 @@ class Runtime:
                 settings,
                 environment=environment,
                 pinned=self.handles.pins,
-                tell=feed.see,
+                tell=self._see,
             )
         except BaseException as error:
             feed.pool_ended(str(error))
             raise
         feed.pool_runs()
         return pool
+
+    def _see(self, event: events.PoolEvent) -> None:
+        """On the loop."""
+        match event:
+            case events.Ended(worker):
+                self.handles.worker_ended(worker)
+            case events.Lost():
+                self.handles.worker_ended()
+        door().feed.see(event)
 
     def _outcome(self, coroutine: Coroutine[Any, Any, T], unwanted: Callable[[T], Coroutine[Any, Any, object]]) -> T:
         outcome = self.bridge.enter(coroutine, unwanted=unwanted)
@@ -180,6 +190,7 @@ class Runtime:
             outcome = self.bridge.enter(_stopped(pool))
             with suppress(TimeoutError):
                 outcome.result(STOP_TIMEOUT_S)
+            self.handles.worker_ended()
             return True
 
     def end(self) -> bool:
