@@ -7,6 +7,7 @@ import pytest
 from tests.support.pools import pool_workers
 from tests.support.waiting import wait_until
 from wool_jupyter.notebook.commands import Commands
+from wool_jupyter.notebook.magics import COMMANDS
 
 WAITS = "%%wool\nimport threading\nprint('begun', flush=True)\nthreading.Event().wait()"
 
@@ -116,6 +117,37 @@ def test_on_a_worker_it_says_where_it_belongs(kernel, body):
     result = kernel.run("%%wool\n" + body)
     assert "this cell runs on a worker: put it into a cell without %%wool" in result.stderr
     assert "no pool runs" not in result.stdout
+
+
+def test_help_tells_of_every_command_and_option(kernel):
+    text = said(kernel, "%wool help")
+    assert text == said(kernel, "%wool --help") == said(kernel, "%wool -h")
+    for word in COMMANDS:
+        assert re.search(rf"^  {word}\b.*  \w", text, re.MULTILINE), word
+    of_a_cell = said(kernel, "%%wool --help\nprint('ran')")
+    assert text.startswith(of_a_cell.partition("\n\nThe cell has not run.")[0])
+    for option in ("-i NAMES", "-o NAMES", "--bg"):
+        assert re.search(rf"^  {option} +\w", of_a_cell, re.MULTILINE), option
+    assert "\nran" not in of_a_cell
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("line", ["%wool scale --help", "%wool -h scale"])
+def test_help_of_a_command_does_nothing_else(kernel, line):
+    before = option(kernel)
+    text = said(kernel, line)
+    assert "%wool scale N\n" in text or "scale N " in text
+    assert option(kernel) == before
+
+
+def test_help_is_a_command_and_a_call_of_help_is_none(kernel):
+    assert "Help on built-in function abs" in kernel.ok("%wool help(abs)").stdout
+
+
+def test_a_death_is_told_with_its_time(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    fresh_kernel.wool_error("import os; os._exit(1)")
+    assert re.search(r"exited with code 1, \d+ s ago$", said(fresh_kernel, "%wool status"), re.MULTILINE)
 
 
 KEEPS = "%%wool\nimport threading\ngen = (i for i in range(5))\nlock = threading.Lock()"

@@ -19,6 +19,7 @@ from wool_jupyter.notebook import told, widgets
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, Sending, loaded
 from wool_jupyter.notebook.job_output import Place, Record, Shown, joined
+from wool_jupyter.notebook.source import telling_line
 from wool_jupyter.notebook.stopped import StoppedWorkers
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import INTERRUPT_GRACE_S
@@ -38,7 +39,7 @@ class Execution:
         """`news` of each change of state, on whichever thread that happens."""
         self.number = number
         self.cell_number = run.source.number
-        self.first_line = next((line.strip() for line in run.body.splitlines() if line.strip()), "")
+        self.telling_line = telling_line(run.body)
         self.run: CellRun | None = run
         self.sending: Sending | None = None
         self.digests = run.shipment.digests()
