@@ -43,6 +43,9 @@ class Submitter:
         with self._lock:
             self.unfinished += 1
 
+    def notice(self, text):
+        pass
+
     def settled(self):
         with self._lock:
             self.unfinished -= 1

@@ -141,7 +141,7 @@ class VirtualPool:
         """Calls of one function have a common cost."""
         cost = self.costs.setdefault(function, Cost())
         items = [
-            Item(Future(self._callbacks), origin, origin.state if ambient is None else ambient, name, cost, 0,
+            Item(Future(self._callbacks), origin, origin.state if ambient is None else ambient, name, name, cost, 0,
                  lambda _: origin.settled(), 1, 1.0, name.encode())
             for name in names
         ]  # fmt: skip
@@ -188,4 +188,7 @@ class Origin:
         pass
 
     def lost(self, worker):
+        pass
+
+    def notice(self, text):
         pass

@@ -57,12 +57,12 @@ def test_what_is_recalled_is_not_taken():
 def test_a_function_is_packed_once_for_many_arguments(tmp_path):
     function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
     for args in ((1, 2), ("a", "b")):
-        packed = function.pack_arguments(args, {})
+        packed = function.pack_arguments(calls.Invocation(operator.add, args, {}))
         assert calls.unpack_arguments(packed.body) == (args, {})
     unpacked = calls.unpack_call(calls.decode_request(function.body))
     assert unpacked.function is operator.add
-    with pytest.raises(CannotShip, match=r"`argument 2` \(generator\) can't be shipped"):
-        function.pack_arguments((1, (n for n in ())), {})
+    with pytest.raises(CannotShip, match=r"`argument 2` \(generator\) of `add` can't be shipped"):
+        function.pack_arguments(calls.Invocation(operator.add, (1, (n for n in ())), {}))
 
 
 def test_large_arguments_lie_beside_the_message_and_a_packed_function_takes_its_file_along(tmp_path):

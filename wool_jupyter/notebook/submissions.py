@@ -121,7 +121,7 @@ class Submissions:
                 for flow in list(self._flows.values()):
                     self._show.text(flow.due())
                 for text in stopped.look(self._workers):
-                    self._show.text(iter([("stderr", f"wool: {text}\n")]))
+                    self.notice(text)
         finally:
             self._watched = False
 
@@ -149,6 +149,9 @@ class Submissions:
         flow = self._flows.pop(worker, None)
         if flow is not None:
             self._end(flow)
+
+    def notice(self, text: str) -> None:
+        self._show.text(iter([("stderr", f"wool: {text}\n")]))
 
     def _end(self, flow: Flow) -> None:
         self._show.text(flow.rest())

@@ -5,9 +5,10 @@ thread ─ submit ─▶ Line ─▶ CallQueue (on the loop)
 """
 
 import concurrent.futures
+import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -16,6 +17,7 @@ from wool_jupyter import host
 from wool_jupyter.errors import WoolError
 from wool_jupyter.pool.call_item import Item, Origin
 from wool_jupyter.pool.call_queue import CallQueue
+from wool_jupyter.pool.call_words import in_short
 from wool_jupyter.pool.futures import Callbacks, Future
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.results import Results, SizedResults
@@ -126,16 +128,17 @@ class Executor(concurrent.futures.Executor):
         """What can't be shipped is the future's exception. RuntimeError after `shutdown`."""
         if not callable(fn):
             raise TypeError(f"argument 1 of submit can't be called: {fn!r}")
-        return self.submit_as(_name(fn), fn, *args, **kwargs)
+        return self.submit_all(calls.Invocation(fn, args, kwargs))
 
-    def submit_as(self, label: str, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
-        """As `submit`; `label` is its name for people."""
+    def submit_all(self, invocation: calls.Invocation, parts: Sequence[calls.Invocation] = ()) -> "Future[Any]":
+        """As `submit`, for a call that consists of these others: people are told of them."""
         self._check()
         line, origin = self._line(), self._origin()
-        invocation = calls.Invocation(fn, args, kwargs)
-        pack = lambda: calls.pack_blocking(invocation, self._data(origin))  # noqa: E731
-        cost = self._terms.cost or line.cost_of(fn)
-        item = self._item(line, origin, pack, label=label, cost=cost, retries=self._terms.retries)
+        pack = lambda: calls.pack_blocking(invocation, self._data(origin), parts=parts)  # noqa: E731
+        cost = self._terms.cost or line.cost_of(invocation.function)
+        first = parts[0] if parts else invocation
+        words = in_short(first) if len(parts) < 2 else f"The batch of {len(parts)} tasks from {in_short(first)} on"
+        item = self._item(line, origin, pack, first, words=words, cost=cost, retries=self._terms.retries)
         self._put(line, [item])
         return item.future
 
@@ -183,12 +186,15 @@ class Executor(concurrent.futures.Executor):
             raise TypeError(f"argument 1 of map can't be called: {fn!r}")
         origin, cost = self._origin(), Cost()
         function = calls.PackedFunction(fn, self._data(origin))
+        numbers = itertools.count(1)
 
         def submit(rows: Iterator[tuple[Any, ...]]) -> "list[Future[Any]]":
             line, items = self._line(), list[Item]()
             try:
                 for row in rows:
-                    items.append(self._row(line, origin, fn, function, row, cost=cost, retries=retries))
+                    invocation = calls.Invocation(fn, row, {})
+                    words = f"{in_short(invocation)}, call {next(numbers)} of its map,"
+                    items.append(self._row(line, origin, invocation, function, words=words, cost=cost, retries=retries))
             except BaseException:
                 for item in items:
                     item.drop()
@@ -207,21 +213,20 @@ class Executor(concurrent.futures.Executor):
         self,
         line: Line,
         origin: Origin,
-        fn: Callable[..., Any],
+        invocation: calls.Invocation,
         function: calls.PackedFunction,
-        row: tuple[Any, ...],
         **options: Any,
     ) -> Item:
         shared: list[calls.PackedFunction | None] = [function]
 
         def pack() -> calls.PackedCall:
-            packed = function.pack_arguments(row, {})
+            packed = function.pack_arguments(invocation)
             if packed is None:
                 shared[0] = None
-                packed = calls.pack_blocking(calls.Invocation(fn, row, {}), self._data(origin))
+                packed = calls.pack_blocking(invocation, self._data(origin))
             return packed
 
-        item = self._item(line, origin, pack, label=_name(fn), **options)
+        item = self._item(line, origin, pack, invocation, **options)
         item.function = shared[0]
         return item
 
@@ -229,14 +234,28 @@ class Executor(concurrent.futures.Executor):
         return calls.Data(origin.places, origin.store, self._terms.digest)
 
     def _item(
-        self, line: Line, origin: Origin, pack: Callable[[], calls.PackedCall], *, label: str, cost: Cost, retries: int
+        self,
+        line: Line,
+        origin: Origin,
+        pack: Callable[[], calls.PackedCall],
+        invocation: calls.Invocation,
+        *,
+        words: str,
+        cost: Cost,
+        retries: int,
     ) -> Item:
         future: Future[Any] = Future(line.callbacks, raising=line.raising)
         threads = self._terms.native_threads or line.native_threads
-        item = Item(future, origin, origin.ambient(), label, cost, retries, self._settled, threads, self._terms.grace_s)
+        label = calls.name_of(invocation.function)
+        item = Item(
+            future, origin, origin.ambient(), label, words, cost, retries, self._settled, threads, self._terms.grace_s
+        )
         future.cancelled_hook = line.cancelled
         try:
             packed = pack()
+        except KeyboardInterrupt as error:
+            line.raising(error)
+            raise
         except Exception as error:  # noqa: BLE001 (of a user's objects)
             if isinstance(error, WoolError):  # its words say it; how it was found out tells a user nothing
                 error.__cause__, error.__suppress_context__ = None, True
@@ -280,8 +299,3 @@ class Executor(concurrent.futures.Executor):
         if wait:
             with self._idle:
                 self._idle.wait_for(lambda: not self._unfinished)
-
-
-def _name(function: Any) -> str:
-    """For people."""
-    return str(getattr(function, "__qualname__", type(function).__qualname__))

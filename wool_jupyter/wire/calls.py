@@ -3,10 +3,12 @@
 Packed on the thread that calls and unpacked in the context that runs it (`wire.homes`): never on a loop that others wait for.
 """
 
+import functools
 import importlib
+import inspect
 import io
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +38,8 @@ from wool_jupyter.wire.store import Digest, Lease, Store
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
 _NOT_SHIPPED = shell_names.SHELL | shell_names.HISTORY | shell_names.MODULE
 _ITSELF = ""  # in place of a name: the call
+_INSIDE = "the function"
+_REASON_CHARS = 200
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -69,6 +73,14 @@ class Invocation(NamedTuple):
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+
+
+def name_of(function: Any) -> str:
+    """For people."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = str(getattr(function, "__qualname__", type(function).__qualname__))
+    return name.rpartition("<locals>.")[2]
 
 
 # ---- there
@@ -117,9 +129,10 @@ class PackedCall(NamedTuple):
     lease: Lease | None = None
 
 
-def pack_blocking(invocation: Invocation, data: Data) -> PackedCall:
-    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`)."""
-    shipment = _Shipment(invocation, in_band=False)
+def pack_blocking(invocation: Invocation, data: Data, *, parts: Sequence[Invocation] = ()) -> PackedCall:
+    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`). `parts`: calls that it consists of, whose
+    arguments are named in its place."""
+    shipment = _Shipment(invocation, in_band=False, parts=parts)
     parcel, lease = _stored(shipment.row.stream, shipment.row.buffers, data)
     return PackedCall(encode(_described(shipment, parcel, data.places)), parcel.file, shipment.described, lease)
 
@@ -146,14 +159,18 @@ class PackedFunction:
         if lease is not None:
             weakref.finalize(self, lease.release).atexit = False
 
-    def pack_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> PackedCall | None:
-        """None if they need more of the notebook than the function does, and have to go with it. `CannotShip`, `NoRoom`."""
+    def pack_arguments(self, invocation: Invocation) -> PackedCall | None:
+        """Of a call of this function. None if they need more of the notebook than the function does, and have to go with it.
+        `CannotShip`, `NoRoom`."""
         file, out_of_band = io.BytesIO(), buffers.OutOfBand()
         pickler = pickling.NotebookPickler(file, out_of_band, known_classes=self._known)
+        refused: CannotShip | None = None
         try:
-            pickler.dump((args, kwargs))
-        except Exception as error:
-            raise CannotShip(_culprit(_named(args, kwargs))) from error
+            pickler.dump((invocation.args, invocation.kwargs))
+        except Exception as error:  # noqa: BLE001 (of a user's objects)
+            refused = _refused([invocation], error)
+        if refused is not None:
+            raise refused
         if pickler.whole_namespace or (pickler.names | pickler.text) & rebuilding.main_globals().keys() - (
             self._shipped | _NOT_SHIPPED
         ):
@@ -162,23 +179,48 @@ class PackedFunction:
         return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()), lease)
 
 
-def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"argument {n}": value for n, value in enumerate(args, 1)} | dict(kwargs)
+def _refused(invocations: Iterable[Invocation], cause: Exception) -> CannotShip:
+    """To be raised where the cause is over: how it was found out tells a user nothing."""
+    why = _reason(cause)
+    for function, args, kwargs in invocations:
+        for path, words, value in (*_arguments(function, args, kwargs), (name_of(function), "{}", function)):
+            if not pickling.NotebookPickler(io.BytesIO()).pickles(value):
+                found = culprits.find(value, path)
+                return CannotShip(f"{words.format(found)} can't be shipped to a worker{why}: {found.advice(_INSIDE)}")
+    return CannotShip(f"the arguments can't be shipped to a worker together{why}")
 
 
-def _culprit(parts: Mapping[str, Any]) -> str:
-    for name, value in parts.items():
-        if not pickling.NotebookPickler(io.BytesIO()).pickles(value):
-            found = culprits.find(value, name)
-            return f"{found} can't be shipped to a worker: {found.advice}"
-    return "the arguments can't be shipped to a worker together"
+def _arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, str, Any]]:
+    """By the names of the parameters, or by position where a function does not tell them. With the words around it."""
+    try:
+        known = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        known = []
+    names = [parameter.name for parameter in known if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    if names != [parameter.name for parameter in known[: len(names)]]:  # some before them are known by position alone
+        names = []
+    of = f"of `{name_of(function)}`"
+    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        yield name, f"argument {{}} {of}", value
+    for number, value in enumerate(args[len(names) :], len(names) + 1):
+        yield f"argument {number}", f"{{}} {of}", value
+
+
+def _reason(cause: Exception) -> str:
+    """What a user's `__getstate__` or the like has raised. That something does not pickle is no news."""
+    words = in_words(cause, at_most=_REASON_CHARS)
+    return "" if "pickl" in words.lower() else f" ({words})"
 
 
 class _Shipment:
     """The call, and every global that the notebook functions in it read, directly or by way of others."""
 
-    def __init__(self, invocation: Invocation, *, in_band: bool) -> None:
+    def __init__(self, invocation: Invocation, *, in_band: bool, parts: Sequence[Invocation] = ()) -> None:
+        """`parts`: what the call consists of, for people."""
         self._invocation = invocation
+        self._parts = parts
         self._in_band = in_band
         self._globals = rebuilding.main_globals()
         self._absent: dict[str, standins.Absent] = {}
@@ -234,16 +276,17 @@ class _Shipment:
         call = tuple(self._invocation)
         try:
             self.row.dump(_ITSELF, call, value=call)
-        except Exception as error:
-            function, args, kwargs = self._invocation
-            name = getattr(function, "__qualname__", "the function")
-            raise CannotShip(_culprit(_named(args, kwargs) | {name: function})) from error
+        except Exception as error:  # noqa: BLE001 (of a user's objects)
+            refused = _refused(self._parts or [self._invocation], error)
+        else:
+            return
+        raise refused
 
     def _without(self, failed: Failed) -> None:
         name = failed.name
         if name in self.row.pickler.names:
             found = culprits.find(self._globals[name], name)
-            self._absent[name] = standins.Absent(f"{found} can't be shipped to a worker: {found.advice}")
+            self._absent[name] = standins.Absent(f"{found} can't be shipped to a worker: {found.advice(_INSIDE)}")
         else:
             self._left_out.add(name)  # it stood in a text only
 
@@ -274,16 +317,20 @@ def unpack_arguments(data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
 # ---- and back, and to and fro
 
 
-def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = ()) -> Parcel:
-    """`CannotShip`, `PayloadTooLarge`, `NoRoom`. The receiver removes the file."""
+def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = (), what: str) -> Parcel:
+    """`what` it is, for people. `CannotShip`, `PayloadTooLarge`, `NoRoom`. The receiver removes the file."""
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
     pickler = pickling.NotebookPickler(file, out_of_band if places else None, known_classes=known_classes)
     pickler.root = value
+    refused: CannotShip | None = None
     try:
         pickler.dump(value)
-    except Exception as error:
-        found = culprits.find(value, "value")
-        raise CannotShip(f"{found} can't be shipped: {found.advice}") from error
+    except Exception as error:  # noqa: BLE001 (of a user's objects)
+        found = culprits.find(value, "result")
+        who = f"{what} ({found.kind})" if found.obj is value else f"{found} in {what}"
+        refused = CannotShip(f"{who} can't be shipped{_reason(error)}: {found.advice_of_result}")
+    if refused is not None:
+        raise refused
     return _parcel(file.getbuffer(), out_of_band.buffers, places, pack=buffers.pack_to_give)
 
 
@@ -314,17 +361,19 @@ def unpack_value(parcel: Parcel) -> Any:
 
 
 def pack_sent(value: Any, *, places: tuple[str, ...]) -> bytes:
-    return encode(pack_value(value, places=places))
+    return encode(pack_value(value, places=places, what="a value that is sent"))
 
 
 def unpack_sent(data: bytes) -> Any:
     return unpack_value(_decode_parcel(data))
 
 
-def pack_outcome(value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = ()) -> bytes:
-    """A value that can't go is an error that goes instead."""
+def pack_outcome(
+    value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = (), what: str = "the result"
+) -> bytes:
+    """A value that can't go is an error that goes instead, and says `what` it is."""
     try:
-        return encode(Value(pack_value(value, places=places, known_classes=known_classes)))
+        return encode(Value(pack_value(value, places=places, known_classes=known_classes, what=what)))
     except BaseException as error:  # noqa: BLE001 (a user's `__reduce__` may raise anything)
         return pack_raised(error, places=places)
 

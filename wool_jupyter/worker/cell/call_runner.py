@@ -112,7 +112,8 @@ class CallRunner:
             invocation = gate.loading(_loaded, parts, item)
             self._native.look_again()
             value = gate.region(called, invocation)
-            outcome = calls.pack_outcome(value, places=opening.places, known_classes=classes.known_ids())
+            what = f"the result of `{calls.name_of(invocation.function)}`"
+            outcome = calls.pack_outcome(value, places=opening.places, known_classes=classes.known_ids(), what=what)
         except BaseException as error:  # noqa: BLE001
             outcome = calls.pack_raised(error, places=opening.places)
         finally:

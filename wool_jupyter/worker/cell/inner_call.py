@@ -55,9 +55,10 @@ class InnerCalls:
         homes.enter_new_home()
         try:
             ambient.follow(state, state)  # what is kept in a context
-            value = called(self._gate.loading(_loaded, request))
+            invocation = self._gate.loading(_loaded, request)
+            value, what = called(invocation), f"the result of `{calls.name_of(invocation.function)}`"
             with pickling.unhindered():
-                return calls.pack_outcome(value, places=request.places, known_classes=classes.known_ids())
+                return calls.pack_outcome(value, places=request.places, known_classes=classes.known_ids(), what=what)
         except BaseException as error:  # noqa: BLE001 (data, whatever its class)
             with pickling.unhindered():
                 return calls.pack_raised(error, places=request.places)
