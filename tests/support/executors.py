@@ -46,6 +46,9 @@ class Submitter:
     def notice(self, text):
         pass
 
+    def queued(self):
+        pass
+
     def settled(self):
         with self._lock:
             self.unfinished -= 1

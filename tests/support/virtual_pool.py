@@ -192,3 +192,6 @@ class Origin:
 
     def notice(self, text):
         pass
+
+    def queued(self):
+        pass

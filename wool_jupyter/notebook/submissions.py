@@ -109,6 +109,13 @@ class Submissions:
             directory = batches.text_directory(self.directory, str(worker))
             os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
             self._flows[worker] = Flow(TextReader(directory), self._budget)
+        self._begin_watch()
+
+    def queued(self) -> None:
+        if not self._is_over:
+            self._begin_watch()
+
+    def _begin_watch(self) -> None:
         if not self._watched:
             self._watched = True
             self._runtime.bridge.start(self._watch(), "text of calls")
@@ -126,10 +133,11 @@ class Submissions:
             self._watched = False
 
     def _workers(self) -> list[int]:
-        """That have calls of this cell, or had some and are busy."""
+        """That have calls of this cell, or had some and are busy. All, as long as none has."""
         pool = self._runtime.running
         workers = [] if pool is None else pool.crew.snapshot()
-        return [worker.pid for worker in workers if worker.busy and worker.uid in self._flows]
+        own = [worker.pid for worker in workers if worker.busy and worker.uid in self._flows]
+        return own or [worker.pid for worker in workers]
 
     def printed(self, worker: UUID, shown: tuple[bytes, ...], *, goes_on: bool, is_idle: bool) -> None:
         if self._is_over:  # it reports that it gives all calls back

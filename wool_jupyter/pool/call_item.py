@@ -36,6 +36,10 @@ class Origin(Protocol):
 
     # On the loop.
 
+    def queued(self) -> None:
+        """Calls of it stand in the line."""
+        ...
+
     def ready(self, worker: UUID) -> None:
         """Calls begin there: their text will be in `batches.text_directory`."""
         ...

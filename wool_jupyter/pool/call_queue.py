@@ -59,6 +59,8 @@ class CallQueue:
             self._waiting.begin_section()  # behind others, with turns of its own
             self._turn(min(len(items), self._threads.main_threads))
         self._waiting.add(items)
+        for origin in {id(item.origin): item.origin for item in items}.values():
+            origin.queued()
         self._serve()
 
     def prune(self) -> None:
