@@ -106,6 +106,13 @@ def test_what_a_plain_cell_has_ended_can_be_read(kernel):
     assert kernel.ok("print('here', file=out)").stdout == "here\n"
 
 
+def test_a_cell_that_changes_what_holds_them_leaves_them_as_they_are(kernel):
+    kernel.ok(f"import sys{FINISHED}\nbox = [thread, child]; before = thread.ident, child.pid")
+    kernel.wool("box.append(len(box))")
+    assert kernel.value("(box[0] is thread, box[1] is child, box[2:])") == (True, True, [2])
+    assert kernel.value("before == (thread.ident, child.pid)")
+
+
 @pytest.mark.parametrize("use", ["%%wool\n{}", "{}"])
 def test_a_temporary_directory_that_a_cell_has_made_is_there_until_its_name_goes(kernel, use):
     kernel.wool(

@@ -50,16 +50,21 @@ def test_a_joined_thread_has_ended_and_has_what_it_made():
         found.start()
 
 
-def test_a_thread_that_runs_or_was_not_started_stays():
-    go = threading.Event()
+@pytest.fixture
+def go():
+    """Set at the end of the test, whatever waits for it."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_a_thread_that_runs_or_was_not_started_stays(go):
     thread = threading.Thread(target=go.wait)
     stays(thread)
     thread.start()
-    try:
-        stays(thread)
-    finally:
-        go.set()
-        thread.join()
+    stays(thread)
+    go.set()
+    thread.join()
     assert not travelled(thread).is_alive()
 
 
@@ -80,8 +85,7 @@ def test_a_pool_that_was_ended_takes_no_work_and_can_be_ended_again(made, end):
     found.join()
 
 
-def test_a_closed_pool_that_owes_a_result_stays():
-    go = threading.Event()
+def test_a_closed_pool_that_owes_a_result_stays(go):
     pool = ThreadPool(1)
     owed = pool.apply_async(go.wait)
     pool.close()
@@ -104,8 +108,7 @@ def test_an_executor_that_was_shut_down_takes_no_work():
     found.shutdown()
 
 
-def test_an_executor_whose_calls_go_on_stays():
-    go = threading.Event()
+def test_an_executor_whose_calls_go_on_stays(go):
     executor = ThreadPoolExecutor(1)
     executor.submit(go.wait)
     executor.shutdown(wait=False)

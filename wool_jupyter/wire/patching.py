@@ -74,7 +74,7 @@ def kind_of(t: type) -> str | None:
         return "function"
     if memmaps.is_memmap(t):
         return "mapped"
-    if finished.reducer_of(t) is not None or type_facts.may_be_standard_stream(t):
+    if finished.reducer_of(t) is not None:
         return None
     if type_facts.is_its_dict(t):
         return "instance"
