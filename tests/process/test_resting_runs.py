@@ -9,7 +9,7 @@ from tests.support import call_bodies
 from tests.support.executors import pool_of
 from tests.support.pools import hold_still
 from tests.support.waiting import wait_until
-from wool_jupyter.pool import call_run, kernel_pool
+from wool_jupyter.pool import call_run, crew, kernel_pool
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -85,7 +85,8 @@ def test_the_end_of_the_worker_costs_no_call(is_known, tmp_path):
         assert call_bodies.marks_of(tmp_path) == {0: 1, 1: 1, 2: 1}
 
 
-def test_a_worker_that_is_stopped_meanwhile_gets_no_call():
+def test_a_worker_that_is_stopped_meanwhile_gets_no_call(monkeypatch):
+    monkeypatch.setattr(crew, "_WELL_S", 0.0)
     with pool_of(2) as bench, bench.executor() as executor:
         pid = rests(bench, executor.submit(call_bodies.pid).result(60))
         hold_still(pid)

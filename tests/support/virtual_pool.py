@@ -61,6 +61,7 @@ class _Call:
     def __init__(self, pool, worker, body):
         self._pool, self._worker, self._body = pool, worker, worker.routine(body)
         self._begun = self.ended = self._rests = False
+        self._given = None
 
     @property
     def worker(self):
@@ -78,9 +79,10 @@ class _Call:
         if not self._begun:
             self._begun = True
             await self._body.begin()
+        answer, self._given = answer or self._given, None
         command = frames.Next(1) if answer is None else frames.Send(1, answer)
         # Who gives up waiting does not end it.
-        data, last = await asyncio.shield(self._pool.tasks.start(self._body.step(command), "step", awaited=True))
+        data, last = await asyncio.shield(self._body.step(command))
         await asyncio.sleep(WAY_S)
         self.ended = last
         return data
@@ -96,6 +98,9 @@ class _Call:
         self._rests = False
         self._pool.free.remove(self._worker)
         return True
+
+    def give(self, answer):
+        self._given = answer
 
     async def close(self):
         if not self.ended:

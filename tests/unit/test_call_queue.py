@@ -50,6 +50,22 @@ def test_a_worker_is_sent_calls_ahead_by_what_they_took_before(cost, share, call
     assert sent_at_once(cost, share) == calls
 
 
+def test_what_is_over_makes_room_and_what_is_left_counts_by_what_is_known_of_it_now():
+    short, long = known(0.001), known(0.06)
+    ahead = Ahead()
+    for cost in (long, short, short):
+        ahead.sent(cost)
+    assert not ahead.has_room(long, share=100)
+    ahead.over(long)
+    assert (ahead.calls, ahead.seconds) == (2, pytest.approx(0.002))
+    assert ahead.has_room(long, share=100)
+    short.takes_at_least(0.05)
+    assert not ahead.has_room(long, share=100)
+    ahead.over(short)
+    ahead.over(short)
+    assert (ahead.calls, ahead.seconds) == (0, 0)
+
+
 @given(st.floats(0, 10), st.integers(0, 50), st.integers(1, 10_000))
 def test_nobody_behind_them_waits_much_longer_than_for_a_run(mean_s, measured, share):
     cost = known(mean_s, measured)

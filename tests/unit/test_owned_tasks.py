@@ -83,6 +83,27 @@ def test_close_waits_until_the_tasks_have_cleaned_up():
     run(main())
 
 
+def test_close_cancels_a_future_that_it_owns_and_waits_for_it():
+    class Ends(asyncio.Future):
+        def cancel(self, msg=None):
+            asyncio.get_running_loop().call_later(0.01, super().cancel)
+            return True
+
+    async def main():
+        tasks, _ = recording()
+        over, owned = tasks.own(asyncio.get_running_loop().create_future()), tasks.own(Ends())
+        over.set_result(1)
+        await settle()
+        assert tasks.running == 1
+        await tasks.close()
+        assert owned.cancelled()
+        late = asyncio.get_running_loop().create_future()
+        assert tasks.own(late).cancelled()
+        await tasks.close()
+
+    run(main())
+
+
 def test_close_waits_for_a_task_that_takes_its_time_over_a_cancellation():
     async def main():
         tasks, _ = recording()

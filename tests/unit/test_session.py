@@ -2,7 +2,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.loops import run, settle
@@ -27,6 +27,34 @@ from wool_jupyter.wire.frames import (
 )
 from wool_jupyter.worker.admission import Admission
 from wool_jupyter.worker.session import Flaw, Session
+
+
+class Promised(asyncio.Future):
+    """A step that needs no task of the session's: what it waits for settles it, also after it was cancelled."""
+
+    def __init__(self, step):
+        super().__init__()
+        self._step = asyncio.ensure_future(step)
+        self._step.add_done_callback(self._settle)
+
+    def cancel(self, msg=None):
+        return self._step.cancel(msg)
+
+    def _settle(self, step):
+        if step.cancelled():
+            super().cancel()
+        elif step.exception() is not None:
+            self.set_exception(step.exception())
+        else:
+            self.set_result(step.result())
+
+
+@pytest.fixture(params=["coroutine", "future"])
+def kind(request):
+    """Of what a body's `step` gives."""
+    return {"coroutine": lambda step: step, "future": lambda step: lambda command: Promised(step(command))}[
+        request.param
+    ]
 
 
 class Gates:
@@ -367,8 +395,9 @@ def test_close_goes_on_when_a_routine_fails_to_clean_up():
 class Scripted:
     """A body that waits at each gate, and keeps what it was told."""
 
-    def __init__(self, flaw=None, *, gated_begin=False):
+    def __init__(self, kind, flaw=None, *, gated_begin=False):
         self.flaw = flaw
+        self.step = kind(self.step)
         self.commands, self.interrupts, self.cancels, self.closed = [], 0, 0, 0
         self.may_begin, self.go_on = asyncio.Event(), asyncio.Event()
         self.begin_error = None
@@ -402,15 +431,15 @@ class Scripted:
         self.closed += 1
 
 
-def scripted(**options):
-    body, admission = Scripted(**options), Admission()
+def scripted(kind, **options):
+    body, admission = Scripted(kind, **options), Admission()
     answers = []
     return Session({"scripted": lambda _: body}, answers.append, admission=admission), body, admission, answers
 
 
-def test_what_comes_while_a_task_is_looked_at_is_held_and_not_lost():
+def test_what_comes_while_a_task_is_looked_at_is_held_and_not_lost(kind):
     async def main():
-        it, body, _, answers = scripted(gated_begin=True)
+        it, body, _, answers = scripted(kind, gated_begin=True)
         it.receive(Task(1, "scripted", b""))
         it.receive(Next(1))
         it.receive(Interrupt(1))
@@ -426,9 +455,9 @@ def test_what_comes_while_a_task_is_looked_at_is_held_and_not_lost():
 
 
 @pytest.mark.parametrize("first", [Next(1), Cancel(1), Interrupt(1)])
-def test_a_call_that_came_with_its_first_step_is_noted_before_it_begins(first):
+def test_a_call_that_came_with_its_first_step_is_noted_before_it_begins(first, kind):
     async def main():
-        noted, body = [], Scripted(gated_begin=True)
+        noted, body = [], Scripted(kind, gated_begin=True)
         it = Session(
             {"scripted": lambda _: body}, lambda _: None, begins=lambda number: noted.append((number, *body.commands))
         )
@@ -448,9 +477,9 @@ def test_a_call_that_came_with_its_first_step_is_noted_before_it_begins(first):
 
 
 @pytest.mark.parametrize("error", [LookupError("odd"), KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
-def test_a_task_that_can_not_be_read_is_answered_whatever_it_raises(error):
+def test_a_task_that_can_not_be_read_is_answered_whatever_it_raises(error, kind):
     async def main():
-        it, body, admission, answers = scripted()
+        it, body, admission, answers = scripted(kind)
         body.begin_error = error
         await begun(it, routine="scripted")
         assert [type(answer) for answer in answers] == [Nack]
@@ -461,9 +490,9 @@ def test_a_task_that_can_not_be_read_is_answered_whatever_it_raises(error):
     run(main())
 
 
-def test_a_flaw_is_answered_with_the_error_and_nothing_runs():
+def test_a_flaw_is_answered_with_the_error_and_nothing_runs(kind):
     async def main():
-        it, body, admission, answers = scripted(flaw=Flaw("it names nothing", b"pickled"))
+        it, body, admission, answers = scripted(kind, flaw=Flaw("it names nothing", b"pickled"))
         await begun(it, routine="scripted")
         assert answers == [Nack(1, "it names nothing", b"pickled")]
         assert (body.commands, body.closed, admission.active) == ([], 1, 0)
@@ -472,9 +501,9 @@ def test_a_flaw_is_answered_with_the_error_and_nothing_runs():
     run(main())
 
 
-def test_a_cancel_while_a_task_is_looked_at_ends_it_before_it_begins():
+def test_a_cancel_while_a_task_is_looked_at_ends_it_before_it_begins(kind):
     async def main():
-        it, body, admission, answers = scripted(gated_begin=True)
+        it, body, admission, answers = scripted(kind, gated_begin=True)
         it.receive(Task(1, "scripted", b""))
         it.receive(Next(1))
         await settle()
@@ -487,9 +516,9 @@ def test_a_cancel_while_a_task_is_looked_at_ends_it_before_it_begins():
     run(main())
 
 
-def test_a_cancel_in_the_turn_in_which_a_task_was_found_good_ends_it_all_the_same():
+def test_a_cancel_in_the_turn_in_which_a_task_was_found_good_ends_it_all_the_same(kind):
     async def main():
-        it, body, admission, answers = scripted()
+        it, body, admission, answers = scripted(kind)
 
         async def begin():
             asyncio.get_running_loop().call_soon(it.receive, Cancel(1))
@@ -504,9 +533,9 @@ def test_a_cancel_in_the_turn_in_which_a_task_was_found_good_ends_it_all_the_sam
 
 
 @pytest.mark.parametrize("command", [Next(1), Send(1, b"x"), Throw(1, b"x"), Close(1)], ids=lambda c: type(c).__name__)
-def test_every_command_reaches_the_body_as_it_came(command):
+def test_every_command_reaches_the_body_as_it_came(command, kind):
     async def main():
-        it, body, _, answers = scripted()
+        it, body, _, answers = scripted(kind)
         it.receive(Task(1, "scripted", b""))
         await settle()
         it.receive(command)
@@ -522,9 +551,9 @@ def test_every_command_reaches_the_body_as_it_came(command):
 
 
 @pytest.mark.parametrize("frame", [Interrupt(1), Cancel(1)], ids=lambda frame: type(frame).__name__)
-def test_a_pending_command_answers_an_interrupt_and_a_cancel_of_its_call_alone(frame):
+def test_a_pending_command_answers_an_interrupt_and_a_cancel_of_its_call_alone(frame, kind):
     async def main():
-        mine, other = Scripted(), Scripted()
+        mine, other = Scripted(kind), Scripted(kind)
         answers = []
         it = Session({"mine": lambda _: mine, "other": lambda _: other}, answers.append)
         await begun(it, call=1, routine="mine")
@@ -540,15 +569,43 @@ def test_a_pending_command_answers_an_interrupt_and_a_cancel_of_its_call_alone(f
     run(main())
 
 
-def test_an_interrupt_between_two_commands_is_for_the_body_which_may_run_all_the_same():
+def test_an_interrupt_between_two_commands_is_for_the_body_which_may_run_all_the_same(kind):
     async def main():
-        it, body, _, answers = scripted()
+        it, body, _, answers = scripted(kind)
         it.receive(Task(1, "scripted", b""))
         await settle()
         it.receive(Interrupt(1))
         await settle()
         assert (body.interrupts, answers) == (1, [Ack(1)])
         await it.close()
+
+    run(main())
+
+
+def test_a_step_that_fails_before_there_is_anything_to_wait_for_fails_its_call_alone():
+    class Refuses(Scripted):
+        def step(self, command):
+            raise LookupError("no such command")
+
+    async def main():
+        answers = []
+        it = Session({"it": lambda _: Refuses(lambda step: step), "echo": echo}, answers.append)
+        await begun(it, routine="it")
+        assert answers == [Ack(1), Failed(1, "LookupError: no such command")]
+        await begun(it, routine="echo")
+        assert answers[3:] == [Yielded(1, b"hello", False)]
+        await it.close()
+
+    run(main())
+
+
+def test_the_end_of_the_session_waits_for_a_step_that_is_a_future(kind):
+    async def main():
+        it, body, _, answers = scripted(kind)
+        await begun(it, routine="scripted")
+        await it.close()
+        assert (body.cancels, body.closed) == (1, 1)
+        assert answers[1:] == [Yielded(1, b"cancelled", False)]
 
     run(main())
 
@@ -621,12 +678,12 @@ def test_a_call_does_not_count_any_more_when_its_client_hears_of_its_end(last):
     run(main())
 
 
-def test_closing_in_the_turn_in_which_a_task_or_a_step_ends_leaves_nothing():
+def test_closing_in_the_turn_in_which_a_task_or_a_step_ends_leaves_nothing(kind):
     """Whatever the turn: what was held would begin a call that nobody ends."""
 
     async def main():
         for turns in range(8):
-            it, body, admission, _ = scripted()
+            it, body, admission, _ = scripted(kind)
             body.go_on.set()
             it.receive(Task(1, "scripted", b""))
             it.receive(Next(1))
@@ -638,11 +695,11 @@ def test_closing_in_the_turn_in_which_a_task_or_a_step_ends_leaves_nothing():
     run(main())
 
 
-def test_a_value_that_answers_the_last_command_is_the_last():
+def test_a_value_that_answers_the_last_command_is_the_last(kind):
     """An interrupt, say, meets a body that cleans up."""
 
     async def main():
-        it, body, admission, answers = scripted()
+        it, body, admission, answers = scripted(kind)
         it.receive(Task(1, "scripted", b""))
         it.receive(Close(1))
         await settle()
@@ -657,13 +714,15 @@ def test_a_value_that_answers_the_last_command_is_the_last():
 FRAMES = st.sampled_from("task next send throw close interrupt cancel finish fail yield-last begin flaw".split())
 
 
-@given(st.lists(st.tuples(FRAMES, st.integers(1, 2)), max_size=25))
-def test_whatever_comes_each_call_is_answered_in_order_and_released_once(script):
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # a plain value
+@given(script=st.lists(st.tuples(FRAMES, st.integers(1, 2)), max_size=25))
+def test_whatever_comes_each_call_is_answered_in_order_and_released_once(kind, script):
     """Beside a model of each call: what it was told, and how many answers that is worth."""
 
     class Body:
         def __init__(self):
             self.closed, self.told, self.at = 0, 0, None
+            self.step = kind(self.step)
 
         async def begin(self):
             return await self.wait()

@@ -139,6 +139,65 @@ def test_an_outbox_gives_all_that_waits_in_order():
     run(main())
 
 
+class Way:
+    """Of messages that are sent at once, as long as it is free."""
+
+    def __init__(self):
+        self.free, self.sent = True, []
+
+    def __call__(self, message):
+        if self.free:
+            self.sent.append(frames.decode_requests(message))
+        return self.free
+
+
+def test_what_finds_the_way_free_is_sent_at_once_and_in_one_message():
+    async def main():
+        outbox, way = Outbox(), Way()
+        outbox.sends_at_once = way
+        outbox.put(frames.Next(1), frames.Next(2))
+        assert way.sent == [[frames.Next(1), frames.Next(2)]]
+        outbox.close()
+        outbox.put(frames.Next(3))
+        assert len(way.sent) == 1
+
+    run(main())
+
+
+def test_nothing_overtakes_what_waits():
+    async def main():
+        outbox, way = Outbox(), Way()
+        outbox.put(frames.Next(1))  # before there was a way
+        outbox.sends_at_once = way
+        outbox.put(frames.Next(2))
+        assert frames.decode_requests(await outbox.take()) == [frames.Next(1), frames.Next(2)]
+        way.free = False
+        outbox.put(frames.Next(3))
+        way.free = True
+        outbox.put(frames.Next(4))
+        assert frames.decode_requests(await outbox.take()) == [frames.Next(3), frames.Next(4)]
+        outbox.put(frames.Next(5))
+        assert way.sent == [[frames.Next(5)]]
+
+    run(main())
+
+
+def test_frames_that_do_not_fit_into_one_message_are_not_sent_as_one_at_once():
+    async def main():
+        outbox, way = Outbox(message_max_bytes=100 + frames.HEAD_MAX_BYTES), Way()
+        outbox.sends_at_once = way
+        first, second = frames.Send(1, b"x" * 60), frames.Send(1, b"y" * 60)
+        outbox.put(first, second)
+        assert not way.sent
+        assert [frames.decode_requests(await outbox.take()) for _ in range(2)] == [[first], [second]]
+        with pytest.raises(MessageTooLarge):
+            outbox.put(first, frames.Send(1, b"z" * 200))  # neither goes
+        outbox.put(second)
+        assert way.sent == [[second]]
+
+    run(main())
+
+
 def test_a_taker_that_is_cancelled_loses_nothing():
     async def main():
         outbox = Outbox()

@@ -315,6 +315,10 @@ def test_a_stream_that_was_set_aside_is_no_load_until_its_next_command(at):
             assert connection.load == 1
             stream.set_aside()  # nothing came of it
             assert connection.load == 0
+            stream.give(b"three")  # its command, ahead of who waits for the answer
+            assert (connection.load, await stream.step()) == (1, b"three")
+            stream.set_aside()
+            assert connection.load == 0
             stream.close()
             stream.set_aside()
             assert connection.load == 0

@@ -206,6 +206,54 @@ def test_who_writes_waits_for_who_does_not_read():
     run(main())
 
 
+def test_what_is_sent_at_once_waits_where_there_is_no_room():
+    async def main():
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            theirs.setblocking(False)
+            line = direct.Line(Silent(), message_max_bytes=1 << 30)
+            assert not line.write_at_once(b"too early")
+            await loop.create_unix_connection(lambda: line, sock=ours)
+            assert line.write_at_once(b"first")
+            assert await loop.sock_recv(theirs, 100) == sent(b"first")
+            assert line.write_at_once(b"x" * (8 << 20))
+            assert not line.write_at_once(b"no room")
+            left = 4 + (8 << 20)
+            while left:
+                left -= len(await loop.sock_recv(theirs, 1 << 20))
+            await until(lambda: line.write_at_once(b"again"))
+            assert await loop.sock_recv(theirs, 100) == sent(b"again")
+            line.cut()
+            assert not line.write_at_once(b"too late")
+
+    run(main())
+
+
+def test_messages_of_a_small_call_are_sent_at_once_both_ways():
+    async def main():
+        async with serving() as (metadata, service), opened(metadata, TOKEN) as channel:
+            (session,) = service._sessions
+            there, back = channel._out, session._send.__self__
+            ways = [Counted(outbox.sends_at_once) for outbox in (there, back)]
+            there.sends_at_once, back.sends_at_once = ways
+            for _ in range(3):
+                assert await channel.call(metadata, "once", b"?").step() == b"?"
+            assert [way.sent for way in ways] == [3, 3]
+
+    run(main())
+
+
+class Counted:
+    def __init__(self, way):
+        self._way, self.sent = way, 0
+
+    def __call__(self, message):
+        at_once = self._way(message)
+        self.sent += at_once
+        return at_once
+
+
 class Silent:
     def received(self, message):
         raise AssertionError(message)

@@ -28,7 +28,7 @@ class OwnedTasks:
     def __init__(self, owner: str, *, report: Callable[[str, BaseException], None] = _report) -> None:
         self._owner = owner
         self._report = report
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: set[asyncio.Future[Any]] = set()
         self._closed = False
 
     @property
@@ -49,6 +49,14 @@ class OwnedTasks:
         if not awaited:
             task.add_done_callback(self._outcome)
         return task
+
+    def own(self, future: "asyncio.Future[T]") -> "asyncio.Future[T]":
+        """One that stands for something under way, as an `awaited` task does: `close` cancels it and waits for it."""
+        if self._closed:
+            future.cancel()
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return future
 
     def _outcome(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -88,6 +88,10 @@ class Call:
         """
         return await self._command(frames.Next(self.number) if answer is None else frames.Send(self.number, answer))
 
+    def give(self, answer: bytes) -> None:
+        """The command of the next `step`, ahead of it. None may be pending."""
+        self._order(frames.Send(self.number, answer))
+
     async def throw(self, error: bytes) -> bytes | None:
         """As `step`, with an exception (`wire.shipping`) for the routine."""
         return await self._command(frames.Throw(self.number, error))
@@ -127,9 +131,7 @@ class Call:
         if self.ended:
             return None
         if not self._pending:
-            self._connection.send(command)
-            self._connection.goes_on(self.number)
-            self._pending = self._begun = True
+            self._order(command)
         response = await self.responses.get()
         while isinstance(response, frames.Ack):
             response = await self.responses.get()
@@ -148,6 +150,11 @@ class Call:
             return response.value
         self._end()
         return None
+
+    def _order(self, command: frames.Command) -> None:
+        self._connection.send(command)
+        self._connection.goes_on(self.number)
+        self._pending = self._begun = True
 
     def _look_at(self, response: frames.Response | None) -> None:
         if isinstance(response, frames.Ack | frames.Yielded | frames.Returned):

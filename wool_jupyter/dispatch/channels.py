@@ -4,9 +4,9 @@ import asyncio
 import functools
 import itertools
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Callable
-from weakref import WeakKeyDictionary, WeakSet
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.resource_pool import ResourcePool, ResourcePoolStats
@@ -69,6 +69,7 @@ class Channel:
             await link.open()
             if self.broken:
                 raise self.unreached()
+            self._out.sends_at_once = link.write_at_once
             self._tasks.start(self._write(link), "writer")
         except BaseException:
             await self.close()
@@ -88,11 +89,10 @@ class Channel:
         if self._end is not None:
             raise self.unreached()
         number = next(_numbers)
-        self.send(frames.Task(number, routine, body))
+        task = frames.Task(number, routine, body)
+        self._out.put(*((task, frames.Next(number)) if begun else (task,)))
         call = Call(number, self, worker=worker, begun=begun)
         self._calls[number] = call, ended
-        if begun:
-            self.send(frames.Next(number))
         return call
 
     async def ask(self, worker: WorkerMetadata, question: Callable[[int], frames.Request]) -> frames.Response | None:
@@ -195,7 +195,7 @@ class Channels:
         self._loads: Counter[str] = Counter()
         self._resting: Counter[str] = Counter()
         self._aside: Counter[str] = Counter()
-        self._told: WeakSet[asyncio.Event] = WeakSet()
+        self._told: list[weakref.ref[asyncio.Event]] = []
         # A broken channel may still be in use: under a number of its own it stands in nobody's way.
         self._current: dict[ChannelKey, int] = {}
         self._numbers = itertools.count()
@@ -219,7 +219,7 @@ class Channels:
 
     def tell(self, event: asyncio.Event) -> None:
         """It is set each time that less runs, for as long as it lives."""
-        self._told.add(event)
+        self._told.append(weakref.ref(event, self._told.remove))
 
     async def acquire(self, key: ChannelKey) -> tuple[Channel, Callable[[], None]]:
         """The channel, and what gives it back. `NotReached` or `WorkerRefused` if it can't be opened."""
@@ -257,8 +257,9 @@ class Channels:
             self._tell()
 
     def _tell(self) -> None:
-        for event in self._told:
-            event.set()
+        for told in self._told:
+            if (event := told()) is not None:
+                event.set()
 
     def expire(self, key: ChannelKey) -> None:
         """Closes it as soon as nobody uses it: the worker is gone, or is reached otherwise."""
@@ -292,7 +293,7 @@ class Channels:
             self._tasks.start(self._pool.expire((key, number)), f"end of the channel to {key.target}")
 
 
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Channels] = WeakKeyDictionary()
+_of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Channels] = weakref.WeakKeyDictionary()
 
 
 def of_this_loop() -> Channels:

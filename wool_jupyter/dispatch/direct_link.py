@@ -43,6 +43,9 @@ class DirectLink:
     async def write(self, message: bytes) -> bool:
         return await self._line.write(message)
 
+    def write_at_once(self, message: bytes) -> bool:
+        return self._line.write_at_once(message)
+
     def cut(self) -> None:
         self._line.cut()
 

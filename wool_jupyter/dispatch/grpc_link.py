@@ -74,6 +74,9 @@ class GrpcLink:
             return False  # the reader hears why
         return True
 
+    def write_at_once(self, _message: bytes) -> bool:
+        return False
+
     def cut(self) -> None:
         self._stream.cancel()
 

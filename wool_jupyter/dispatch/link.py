@@ -50,6 +50,10 @@ class Link(Protocol):
         """Returns when there is room for another one; False if the link has ended."""
         ...
 
+    def write_at_once(self, message: bytes) -> bool:
+        """False if it was not written: there may be no room for it now, or such a link can't."""
+        ...
+
     def cut(self) -> None:
         """Ends it now. Idempotent."""
         ...

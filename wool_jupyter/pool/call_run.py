@@ -34,6 +34,7 @@ class Running(Protocol):
     def recall(self) -> None: ...
     def rest(self) -> None: ...
     def go_on(self) -> bool: ...
+    def give(self, answer: bytes) -> None: ...
     async def interrupt(self) -> None: ...
     async def kill(self, why: str) -> None: ...
     async def step(self, answer: bytes | None = None) -> bytes | None: ...
@@ -61,7 +62,7 @@ class Run:
         self._interrupts: Callable[[Item], bool] = lambda _: False
         self._is_placed = asyncio.Event()  # or could not be
         self._came_back = asyncio.Event()
-        self._rested: asyncio.Future[batches.Batch] | None = None  # while it rests
+        self._rested: asyncio.Future[bool] | None = None  # while it rests: whether it goes on
         self._interrupted = 0  # number of the call that has had a signal
         self._looked_at = 0  # number of the call that ran when it was looked at last
         self._timer: asyncio.TimerHandle | None = None  # until then
@@ -197,32 +198,35 @@ class Run:
                 self._take(batches.decode_report(data), call.worker.uid)
                 if call.ended:
                     return
-                batch = self._batch() if self._sent else await self._next_batch(call)
-                if batch is None:
+                batch = self._batch()
+                if self._sent or batch.last:
+                    answer = batches.encode(batch)
+                elif await self._goes_on(call):
+                    answer = None  # it was given
+                else:
                     return
-                answer = batches.encode(batch)
         finally:
             if self._timer is not None:
                 self._timer.cancel()
 
-    async def _next_batch(self, call: Running) -> batches.Batch | None:
-        """Of a run that has nothing to do. Its worker is free for others meanwhile, and keeps what it has made of the run: the
-        next small call finds it there. None when none comes."""
-        batch = self._batch()
-        if batch.items or batch.last:
-            return batch
+    async def _goes_on(self, call: Running) -> bool:
+        """A run that has nothing to do rests. Its worker is free for others meanwhile, and keeps what it has made of the run: the
+        next small call finds it there. False when none comes."""
         call.rest()
-        self._rested = rested = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        rested: asyncio.Future[bool] = loop.create_future()
+        self._rested = rested
         self._queue.rests(self)
+        timer = loop.call_later(REST_S, _end_of_rest, rested)
         try:
-            await asyncio.wait({rested}, timeout=REST_S)
+            return await rested
         finally:
+            timer.cancel()
             self._rested = None
             self._queue.rests_no_more(self)
-        return rested.result() if rested.done() else None
 
     def go_on(self) -> None:
-        """Calls have come. Nothing, if it does not rest, they don't fit, or somebody else has the main thread."""
+        """Calls have come, and are sent now. Nothing, if it does not rest, they don't fit, or somebody else has the main thread."""
         first, call = self._queue.first, self._call
         if self._rested is None or self._rested.done() or first is None or call is None:
             return
@@ -233,7 +237,12 @@ class Run:
         if not (batch.items or batch.last):  # all were cancelled just now
             call.rest()
             return
-        self._rested.set_result(batch)
+        try:
+            call.give(batches.encode(batch))
+        except WoolError as error:
+            self._rested.set_exception(error)
+        else:
+            self._rested.set_result(True)
 
     def _take(self, report: batches.Report, worker: UUID) -> None:
         self._origin.ready(worker)  # another one, if the first was gone before the run began there
@@ -245,17 +254,19 @@ class Run:
                 raise CallFailed("the worker's outcomes are out of order")
             item.cost.took(done.took_s)
             item.arrive(done.outcome)
-        given_back = set(report.given_back)
-        back = [item for item in self._sent if item.number in given_back]
-        self._sent = deque(item for item in self._sent if item.number not in given_back)
-        self._ahead = Ahead()
-        for item in self._sent:
-            self._ahead.sent(item.cost)
-        ended = [item for item in back if self._interrupts(item)]
-        for item in ended:
-            item.fail(interrupted())
-        self._queue.take_back(item for item in back if item not in ended)
+            self._ahead.over(item.cost)
+        if report.given_back:
+            self._take_back(set(report.given_back))
         self._came_back.set()
+
+    def _take_back(self, numbers: set[int]) -> None:
+        back = [item for item in self._sent if item.number in numbers]
+        self._sent = deque(item for item in self._sent if item.number not in numbers)
+        for item in back:
+            self._ahead.over(item.cost)
+            if self._interrupts(item):
+                item.fail(interrupted())
+        self._queue.take_back(item for item in back if not item.future.done())
 
     def _look_later(self, call: Running) -> None:
         if self._timer is None and len(self._sent) > 1:
@@ -293,6 +304,11 @@ class Run:
             more = f" and {len(retried) - 1} more are" if len(retried) > 1 else " is"
             self._origin.notice(f"{error}: {one.words}{more} run again")
         self._queue.take_back(again)
+
+
+def _end_of_rest(rested: "asyncio.Future[bool]") -> None:
+    if not rested.done():
+        rested.set_result(False)
 
 
 def _how_far(item: Item, ran: Item | None) -> str:

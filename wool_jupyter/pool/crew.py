@@ -38,6 +38,7 @@ from wool_jupyter.settings import EXIT_REPORT_S
 _LOST = "The process that looks after the workers has ended, and they with it: a new pool has new ones"
 _ASKED = "as was asked"
 _OPTIONS = ChannelOptions()
+_WELL_S = 0.005  # after it took a call, a worker that has answered is not looked at again: small calls come in quick succession
 
 
 class Crew:
@@ -264,7 +265,10 @@ class Crew:
     def takes_again(self, member: Member) -> bool:
         """As `Roster.takes_again`; nor one that is stopped, or to which another call is on its way."""
         found = self._proxy.workers.workers.get(member.metadata.uid)
-        if found is None or found.connection.load or host.is_stopped(member.child.pid):
+        if found is None or found.connection.load:
+            return False
+        used_s = asyncio.get_running_loop().time() - member.last_used
+        if used_s > _WELL_S and host.is_stopped(member.child.pid):
             return False
         if not self._roster.takes_again(member):
             return False

@@ -184,7 +184,7 @@ class Executor(concurrent.futures.Executor):
                 raise TypeError(f"argument {number} of map is no iterable: {each!r}")
         if not callable(fn):
             raise TypeError(f"argument 1 of map can't be called: {fn!r}")
-        origin, cost = self._origin(), Cost()
+        origin, cost = self._origin(), self._terms.cost or self._line().cost_of(fn)
         function = calls.PackedFunction(fn, self._data(origin))
         numbers = itertools.count(1)
 

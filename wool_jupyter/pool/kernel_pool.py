@@ -295,6 +295,10 @@ class PoolCall:
             self._holds, self._rests = True, False
         return self._holds
 
+    def give(self, answer: bytes) -> None:
+        """After `go_on`, as `Call.give`."""
+        self._call.give(answer)
+
     async def _end_of_worker(self) -> tuple[str, bool]:
         """In words, and whether the call may have run there, or was not to."""
         member = self._member

@@ -1,6 +1,8 @@
 """How many calls a worker is sent ahead of the one that it runs: decided here from what earlier ones took, done elsewhere
 (`call_run`)."""
 
+from collections import Counter
+
 from wool_jupyter.settings import RUN_S
 
 
@@ -24,11 +26,23 @@ class Ahead:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.seconds = 0.0  # if they take what such calls took before
+        self._of: Counter[Cost] = Counter()
 
     def sent(self, cost: Cost) -> None:
         self.calls += 1
-        self.seconds += cost.mean_s
+        self._of[cost] += 1
+
+    def over(self, cost: Cost) -> None:
+        """One that was sent, or it came back."""
+        self.calls -= 1
+        self._of[cost] -= 1
+        if not self._of[cost]:
+            del self._of[cost]
+
+    @property
+    def seconds(self) -> float:
+        """If they take what such calls took before."""
+        return sum(number * cost.mean_s for cost, number in self._of.items())
 
     def has_room(self, cost: Cost, *, share: int) -> bool:
         """For one more. `share`: of all calls that are left, those that this worker would have to run.

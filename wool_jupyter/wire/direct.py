@@ -79,6 +79,13 @@ class Line(asyncio.Protocol):
         await self._may_write.wait()
         return not self._transport.is_closing()
 
+    def write_at_once(self, message: bytes) -> bool:
+        """False if it has to wait for room, or the connection has ended: it was not written."""
+        if self._transport is None or self._transport.is_closing() or not self._may_write.is_set():
+            return False
+        self._transport.writelines((_HEAD.pack(len(message)), message))
+        return True
+
     def notice(self, notice: Notice | Hello) -> None:
         if self._transport is not None:
             data = encode(notice)

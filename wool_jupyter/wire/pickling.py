@@ -73,7 +73,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.kept: list[standins.Kept] = []  # what only one worker has
         self.lost: list[str] = []  # parts of exceptions
         self.root: object = None  # the value that is being dumped; set by the caller
-        self._reducers: dict[type, Reducer | None] = {}  # not a cache of the process: it would hold notebook classes
+        self._reducers: dict[type, Reducer | None] = dict(_BY_TYPE)  # not the process's: it would hold notebook classes
 
     def reducer_override(self, obj: Any) -> Any:
         if self.left_behind and id(obj) in self.left_behind:
@@ -124,6 +124,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return rebuilding.make_function, (f.__code__, f.__closure__), state, None, None, rebuilding.set_function_state
 
     def _foreign_function(self, f: types.FunctionType) -> Any:
+        if f.__globals__ is vars(rebuilding):
+            return NotImplemented  # by name; cloudpickle looks long for what stands in each function's pickle
         if rebuilding.is_dispatcher(f):
             return rebuilding.make_singledispatch, rebuilding.dispatcher_state(f)
         return super().reducer_override(f)
@@ -320,7 +322,7 @@ def _load_leaf(data: bytes, *buffers: Any) -> Any:
     return pickle.loads(data, buffers=buffers)
 
 
-_BY_TYPE: dict[type, Reducer] = {
+_BY_TYPE: dict[type, Reducer | None] = {
     types.FunctionType: NotebookPickler._function,
     types.CodeType: NotebookPickler._code,
     types.CellType: NotebookPickler._cell,

@@ -13,7 +13,7 @@ from wool_jupyter.settings import GATHER_S
 from wool_jupyter.wire import batches, calls, frames
 from wool_jupyter.worker.cell.call_runner import CallRunner, Parts
 from wool_jupyter.worker.lanes import Job, MainLane
-from wool_jupyter.worker.session import Body
+from wool_jupyter.worker.session import Body, Step
 
 
 def batch_routine(lane: MainLane, runner: CallRunner) -> Callable[[bytes], Body]:
@@ -35,45 +35,27 @@ class _Run:
         self._given_back: list[int] = []
         self._recalled = False
         self._loop = asyncio.get_running_loop()
-        self._news = _News(self._loop)
+        self._news = _News(self._loop, self._look)
+        self._step: _Step | None = None  # that waits for a report
+        self._gathers: asyncio.TimerHandle | None = None  # until then
 
     async def begin(self) -> None:
         self._opening = batches.decode_opening(self._body)
         self._body = b""
 
-    async def step(self, command: frames.Command) -> tuple[bytes, bool] | None:
+    def step(self, command: frames.Command) -> Step:
         match command:
             case frames.Throw():
                 raise CallFailed("blocking calls take no exceptions")
             case frames.Close():
-                await self.close()
-                return None
+                return self.close()
             case frames.Send(_, value):
                 self._add(batches.decode_batch(value))
             case _ if self._job is None:
                 self._add(self._opening.batch)
-        gathers_until: float | None = None
-        while not self._has_to_report:
-            if self._job is not None and self._job.done.done():
-                self._job.done.result()  # a fault of the runner's
-            if gathers_until is None and self._news.is_there:
-                if self._news.took_s >= GATHER_S:
-                    break  # the end of this process would lose what has taken its time
-                gathers_until = self._loop.time() + GATHER_S
-            try:
-                async with asyncio.timeout_at(gathers_until):
-                    await self._news.comes()
-            except TimeoutError:
-                break
-            except asyncio.CancelledError:
-                self.recall()
-                self.interrupt()
-        return batches.encode(self._report()), self._last and not self._due
-
-    @property
-    def _has_to_report(self) -> bool:
-        """At once: calls were given back, or all that it was given are over."""
-        return self._recalled or (self._news.outcomes >= self._due and (self._news.is_there or self._last))
+        self._step = step = _Step(self._cancel, loop=self._loop)
+        self._look()
+        return step
 
     def _add(self, batch: batches.Batch) -> None:
         self._parts.functions += map(calls.decode_request, batch.functions)
@@ -81,7 +63,37 @@ class _Run:
         self._last = self._last or batch.last
         if self._parts.add(batch.items):
             self._job = self._lane.submit(self._runner.run, self._opening, self._parts, self._news)
-            self._job.done.add_done_callback(lambda _: self._news.wake())
+            self._job.done.add_done_callback(lambda _: self._look())
+
+    def _look(self) -> None:
+        """At what the main thread has said since: it may be time for a report, or a moment before."""
+        if self._step is None:
+            return
+        if self._job is not None and self._job.done.done() and (fault := self._job.done.exception()) is not None:
+            self._answer(fault)
+        elif self._has_to_report:
+            self._answer()
+        elif self._news.is_there and self._news.took_s >= GATHER_S:
+            self._answer()  # the end of this process would lose what has taken its time
+        elif self._news.is_there and self._gathers is None:
+            self._gathers = self._loop.call_later(GATHER_S, self._answer)
+
+    @property
+    def _has_to_report(self) -> bool:
+        """At once: calls were given back, or all that it was given are over."""
+        return self._recalled or (self._news.outcomes >= self._due and (self._news.is_there or self._last))
+
+    def _answer(self, fault: BaseException | None = None) -> None:
+        step, self._step = self._step, None
+        if self._gathers is not None:
+            self._gathers.cancel()
+            self._gathers = None
+        assert step is not None
+        if fault is not None:
+            step.set_exception(fault)
+            return
+        report = batches.encode(self._report())
+        step.set_result((report, self._last and not self._due))
 
     def _report(self) -> batches.Report:
         done, shown, goes_on = self._news.taken()
@@ -94,33 +106,51 @@ class _Run:
         self._due -= len(given_back)
         self._given_back += given_back
         self._recalled = True
-        self._news.wake()
+        self._look()
 
     def interrupt(self) -> None:
         if self._job is not None:
             self._lane.interrupt(self._job)
 
+    def _cancel(self) -> None:
+        self.recall()
+        self.interrupt()
+
     def stopping(self) -> None:
         pass
 
     async def close(self) -> None:
-        self.recall()
-        self.interrupt()
+        self._cancel()
         if self._job is not None:
             await asyncio.wait({self._job.done})
+
+
+class _Step(asyncio.Future[tuple[bytes, bool] | None]):
+    """That a run owes. Cancelled, it ends all the same with a report: what the calls made of it."""
+
+    def __init__(self, cancelled: Callable[[], object], *, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self._cancelled = cancelled
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 (asyncio's)
+        if self.done():
+            return False
+        self._cancelled()
+        return True
 
 
 class _News:
     """What the main thread has to say, gathered until the loop has time for it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, told: Callable[[], object]) -> None:
+        """`told` is called on the loop when there is something new, once until it is `taken`."""
         self._loop = loop
-        self._came = asyncio.Event()
+        self._told = told
         self._done: deque[batches.Done] = deque()
         self._shown: deque[bytes] = deque()
         self._goes_on = False
         self.took_s = 0.0  # the last call
-        self._told = False
+        self._is_told = False
 
     # On the main thread, but for `shown`.
 
@@ -134,9 +164,9 @@ class _News:
         self._tell()
 
     def _tell(self) -> None:
-        if not self._told:
-            self._told = True
-            self._loop.call_soon_threadsafe(self._came.set)
+        if not self._is_told:
+            self._is_told = True
+            self._loop.call_soon_threadsafe(self._told)
 
     # On the loop.
 
@@ -148,16 +178,9 @@ class _News:
     def outcomes(self) -> int:
         return len(self._done)
 
-    def wake(self) -> None:
-        self._came.set()
-
-    async def comes(self) -> None:
-        await self._came.wait()
-        self._came.clear()
-        self._told = False
-
     def taken(self) -> tuple[tuple[batches.Done, ...], tuple[bytes, ...], bool]:
         """No more than goes into one message."""
+        self._is_told = False
         done: list[batches.Done] = []
         size = 0
         while self._done and (not done or size < batches.BATCH_BYTES):

@@ -67,6 +67,7 @@ class _Client:
             return
         async with sessions() as (self._session, out):
             self.line.notice(direct.Notice("let in"))
+            out.sends_at_once = self.line.write_at_once
             tasks = OwnedTasks("client")
             writer = tasks.start(self._write(out), "writer")
             await self.gone.wait()

@@ -2,9 +2,9 @@
 
 import asyncio
 import enum
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.errors import CallFailed, MessageTooLarge, in_words
@@ -19,16 +19,22 @@ class Flaw(NamedTuple):
     error: bytes = b""
 
 
+_Made = tuple[bytes, bool] | None
+Step = Coroutine[Any, Any, _Made] | asyncio.Future[_Made]
+
+
 class Body(Protocol):
-    """What a routine makes of one task. Its coroutines are awaited on the session's loop, one at a time."""
+    """What a routine makes of one task. Its steps are awaited on the session's loop, one at a time."""
 
     async def begin(self) -> Flaw | None:
         """Reads the task; nothing of it runs yet."""
         ...
 
-    async def step(self, command: frames.Command) -> tuple[bytes, bool] | None:
+    def step(self, command: frames.Command) -> "Step":
         """The next value and whether it is the last one; None at the end. What it raises is the routine's own fault: a body's
-        outcome is a value. Cancelling it cancels the body, and then it returns what the body made of that."""
+        outcome is a value. Cancelling it cancels the body, and then it returns what the body made of that.
+
+        A coroutine gets a task; a future needs none, and is there two steps of the loop sooner."""
         ...
 
     def interrupt(self) -> None:
@@ -104,7 +110,7 @@ class _Call:
     def __init__(self, body: Body) -> None:
         self.body = body
         self.state = _State.BEGINNING
-        self.task: asyncio.Task[frames.Response] | None = None  # that looks at its task, or steps
+        self.task: asyncio.Future[Any] | None = None  # that looks at its task, or steps
         self.held: list[frames.Request] = []
         self.last = False  # the command is the last one: whatever comes of it
         self.entered = False
@@ -214,8 +220,7 @@ class Session:
             case _State.WAITING, frames.Next() | frames.Send() | frames.Throw() | frames.Close():
                 call.state = _State.STEPPING
                 call.last = isinstance(frame, frames.Close)
-                call.task = self._tasks.start(self._step(call, frame), f"call {frame.call}", awaited=True)
-                call.task.add_done_callback(partial(self._answer, frame.call, call))
+                self._step(call, frame)
 
     def _cancel(self, number: int, call: _Call, *, why: str = "it was cancelled between two steps") -> None:
         if call.state is _State.WAITING:
@@ -224,22 +229,23 @@ class Session:
         elif call.task is not None:
             call.task.cancel()  # the pending command answers
 
-    async def _step(self, call: _Call, command: frames.Command) -> frames.Response:
+    def _step(self, call: _Call, command: frames.Command) -> None:
         number = command.call
         try:
-            made = await call.body.step(command)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001 (for the client: it must not end the loop)
-            return frames.Failed(number, in_words(error))
-        if made is None:
-            return frames.Returned(number)
-        value, last = made
-        return frames.Yielded(number, value, last or call.last)
+            step = call.body.step(command)
+        except Exception as error:  # noqa: BLE001 (for the client: it must not end the loop)
+            self._answer(frames.Failed(number, in_words(error)), call)
+            return
+        if isinstance(step, asyncio.Future):
+            call.task = self._tasks.own(step)
+        else:
+            call.task = self._tasks.start(_outcome(step), f"call {number}", awaited=True)
+            call.task.add_done_callback(lambda _: step.close())  # if it was cancelled before it began
+        # A callback of the step, not its last lines: a step that is cancelled before it begins runs none.
+        call.task.add_done_callback(lambda step: self._answer(_response(number, step, last=call.last), call))
 
-    def _answer(self, number: int, call: _Call, step: "asyncio.Task[frames.Response]") -> None:
-        """A callback of the step, not its last lines: a step that is cancelled before it begins runs none."""
-        response = frames.Failed(number, "cancelled") if step.cancelled() else step.result()
+    def _answer(self, response: frames.Response, call: _Call) -> None:
+        number = response.call
         goes_on = isinstance(response, frames.Yielded) and not response.last
         if isinstance(response, frames.Yielded | frames.Returned) and not goes_on:
             # Before the client hears of its end, and sends the next one: this one must not count then.
@@ -291,3 +297,27 @@ class Session:
                 self._end(number, call)
         await self._tasks.close()  # cancels the others, once
         await self._ends.wait()
+
+
+async def _outcome(step: Coroutine[Any, Any, _Made]) -> _Made | Flaw:
+    try:
+        return await step
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 (for the client: it must not end the loop)
+        return Flaw(in_words(error))
+
+
+def _response(number: int, step: "asyncio.Future[Any]", *, last: bool) -> frames.Response:
+    if step.cancelled():
+        return frames.Failed(number, "cancelled")
+    if (error := step.exception()) is not None:
+        return frames.Failed(number, in_words(error))
+    match step.result():
+        case Flaw(reason):
+            return frames.Failed(number, reason)
+        case None:
+            return frames.Returned(number)
+        case value, ends:
+            return frames.Yielded(number, value, ends or last)
+    raise AssertionError  # for mypy

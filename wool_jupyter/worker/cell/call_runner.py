@@ -77,12 +77,13 @@ class CallRunner:
         self._cells.begin_calls(opening.places)
         with self._native.at_most(opening.native_threads):
             while item is not None:
-                self._run(opening, parts, listener, item, output)
+                done = self._run(opening, parts, item, output)
                 item = parts.take()
+                # Who is told of the last one looks at it then.
+                goes_on = item is None and (spool.has_threads() or host.has_children())
+                listener.done(done, goes_on=goes_on)
 
-    def _run(
-        self, opening: batches.Opening, parts: Parts, listener: Listener, item: batches.Item, output: "_Output"
-    ) -> None:
+    def _run(self, opening: batches.Opening, parts: Parts, item: batches.Item, output: "_Output") -> batches.Done:
         began, spool = time.perf_counter(), output.spool
         output.ledger.begins(item.number)
         self._cells.begin_call(spool)
@@ -91,8 +92,7 @@ class CallRunner:
         finally:
             self._cells.gate.close()
         self._cells.capture.flush()
-        done = batches.Done(item.number, outcome, time.perf_counter() - began)
-        listener.done(done, goes_on=spool.has_threads() or host.has_children())
+        return batches.Done(item.number, outcome, time.perf_counter() - began)
 
     def _output_for(self, opening: batches.Opening) -> "_Output":
         directory = batches.text_directory(opening.directory, self._uid)

@@ -39,6 +39,7 @@ class Spool:
         self.body_ended = False
         self._serials = itertools.count(1)
         self._fds = [os.open(f"{directory}/{name}", _WRITE_FLAGS, 0o600) for name in (*NAMES, ORDER)]
+        self._files = [os.fstat(fd) for fd in self._fds]
         weakref.finalize(self, _close, self._fds).atexit = False
         self._marked: PAIR = (0, 0)
         self._goes_on = OUT
@@ -78,7 +79,7 @@ class Spool:
     def is_at(self, stream: int) -> bool:
         """The process's descriptor leads here, and nobody has led it elsewhere."""
         try:
-            return os.path.samestat(os.fstat(stream + 1), os.fstat(self._fds[stream]))
+            return os.path.samestat(os.fstat(stream + 1), self._files[stream])
         except OSError:
             return False
 
