@@ -17,7 +17,7 @@ from uuid import UUID
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.errors import NoWorkersAvailable, WoolError
 from wool_jupyter.pool import events
-from wool_jupyter.pool.call_item import Item
+from wool_jupyter.pool.call_item import Item, Origin
 from wool_jupyter.pool.call_run import Run, Running, interrupted
 from wool_jupyter.pool.waiting_calls import WaitingCalls
 
@@ -59,8 +59,11 @@ class CallQueue:
             self._waiting.begin_section()  # behind others, with turns of its own
             self._turn(min(len(items), self._threads.main_threads))
         self._waiting.add(items)
-        for origin in {id(item.origin): item.origin for item in items}.values():
-            origin.queued()
+        told: Origin | None = None
+        for item in items:
+            if item.origin is not told:
+                told = item.origin
+                told.queued()
         self._serve()
 
     def prune(self) -> None:

@@ -5,7 +5,6 @@ Of `Pool`, the executor and processes this takes private names (of Python 3.11):
 Nothing here may count up what the standard library numbers threads and processes by.
 """
 
-import functools
 import os
 import threading
 from collections.abc import Callable, Collection
@@ -17,20 +16,22 @@ _OURS = "_wool_"  # attributes of a worker's threads
 Reduced = tuple[Any, ...]
 
 
-def reducer_of(t: type) -> Callable[[Any], Reduced | None] | None:
-    """Its reducers give None for an object that is not over."""
+def may_be(t: type) -> bool:
+    return _reducer_of(t) is not None
+
+
+def reduced(obj: Any) -> Reduced | None:
+    """None for what is not over."""
+    reduce = _reducer_of(type(obj))
+    assert reduce is not None
+    try:
+        return reduce(obj)
+    except (AttributeError, AssertionError, ValueError):  # half made, of another process, or closed
+        return None
+
+
+def _reducer_of(t: type) -> Callable[[Any], Reduced | None] | None:
     return next((reduce for c in t.__mro__ if (reduce := _REDUCERS.get((c.__module__, c.__qualname__)))), None)
-
-
-def _unless_unknown(reduce: Callable[[Any], Reduced | None]) -> Callable[[Any], Reduced | None]:
-    @functools.wraps(reduce)
-    def reduced(obj: Any) -> Reduced | None:
-        try:
-            return reduce(obj)
-        except (AttributeError, AssertionError, ValueError):  # half made, of another process, or closed
-            return None
-
-    return reduced
 
 
 def _attributes(obj: Any, own: Collection[str]) -> dict[str, Any]:
@@ -182,10 +183,10 @@ def matched(pattern: Any, way: str, text: Any, at: int, end: int) -> Any:
 
 
 _REDUCERS: dict[tuple[str, str], Callable[[Any], Reduced | None]] = {
-    ("threading", "Thread"): _unless_unknown(_thread),
-    ("multiprocessing.pool", "Pool"): _unless_unknown(_pool),
-    ("concurrent.futures.thread", "ThreadPoolExecutor"): _unless_unknown(_executor),
-    ("multiprocessing.process", "BaseProcess"): _unless_unknown(_process),
+    ("threading", "Thread"): _thread,
+    ("multiprocessing.pool", "Pool"): _pool,
+    ("concurrent.futures.thread", "ThreadPoolExecutor"): _executor,
+    ("multiprocessing.process", "BaseProcess"): _process,
     ("builtins", "generator"): _generator,
     ("re", "Match"): _match,
 }

@@ -74,7 +74,7 @@ def kind_of(t: type) -> str | None:
         return "function"
     if memmaps.is_memmap(t):
         return "mapped"
-    if finished.reducer_of(t) is not None:
+    if finished.may_be(t):
         return None
     if type_facts.is_its_dict(t):
         return "instance"

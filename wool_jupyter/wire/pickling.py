@@ -221,6 +221,9 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
             return getattr, (sys, name)
         return self._file(stream) if type(stream) is io.TextIOWrapper else NotImplemented
 
+    def _over(self, obj: Any) -> Any:
+        return finished.reduced(obj) or NotImplemented
+
     def _progress_bar(self, bar: Any) -> Any:
         """A copy of one that goes on would print a last time when it is let go."""
         return NotImplemented if getattr(bar, "disable", False) else self._refuse(bar)
@@ -329,6 +332,9 @@ _BY_TYPE: dict[type, Reducer | None] = {
     types.MethodType: NotebookPickler._method,
     functools._lru_cache_wrapper: NotebookPickler._lru,
     functools.cached_property: NotebookPickler._cached_property,
+    types.BuiltinFunctionType: None,
+    types.GeneratorType: NotebookPickler._over,
+    io.TextIOWrapper: NotebookPickler._stream,
     io.BufferedReader: NotebookPickler._file,
     io.BufferedWriter: NotebookPickler._file,
     io.BufferedRandom: NotebookPickler._file,
@@ -364,14 +370,14 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._storage
     if columns.is_polars(t):
         return NotebookPickler._polars
+    if t in _BY_TYPE:
+        return _BY_TYPE[t]
     if type_facts.is_progress_bar(t):
         return NotebookPickler._progress_bar
     if type_facts.may_be_standard_stream(t):
         return NotebookPickler._stream
-    if t in _BY_TYPE:
-        return _BY_TYPE[t]
-    if (over := finished.reducer_of(t)) is not None:
-        return lambda _, obj: over(obj) or NotImplemented
+    if finished.may_be(t):
+        return NotebookPickler._over
     if names := type_facts.sentinels(t):
         return lambda _, obj: (
             NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]

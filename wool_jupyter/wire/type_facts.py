@@ -25,15 +25,11 @@ def is_temporary_directory(t: type) -> bool:
     return t.__name__ == "TemporaryDirectory" and t.__module__ == "tempfile"
 
 
-_STREAMS = {
-    ("wool_jupyter.worker.cell.spool", "CellStream"),
-    ("ipykernel.iostream", "OutStream"),
-    ("_io", "TextIOWrapper"),
-}
+_STREAMS = {("wool_jupyter.worker.cell.spool", "CellStream"), ("ipykernel.iostream", "OutStream")}
 
 
 def may_be_standard_stream(t: type) -> bool:
-    """Of this process itself, and nothing to a user but where to print."""
+    """Where there is one that is no file: of this process itself, and nothing to a user but where to print."""
     return (t.__module__, t.__name__) in _STREAMS
 
 
