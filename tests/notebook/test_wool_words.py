@@ -162,7 +162,7 @@ def test_values_whose_worker_was_ended_are_named_and_look_gone(fresh_kernel, lin
     fresh_kernel.ok("box = [gen]")
     text = said(fresh_kernel, line.format(worker[1 if "kill" in line else 0]))
     if "kill" not in line:
-        assert f"; gone is what lived there: `gen` of In[{made}], `lock` of In[{made}]\n" in text
+        assert f"; what lived there is gone: `gen` of In[{made}], `lock` of In[{made}]\n" in text
     gone = GONE.format("gen", "generator", made)
     wait_until(lambda: fresh_kernel.ok("gen").value == f"<{gone}>")
     assert fresh_kernel.ok("box").value == f"[<{gone}>]"
@@ -185,9 +185,9 @@ def test_only_what_lived_on_the_worker_that_is_restarted_is_gone(fresh_kernel):
     fresh_kernel.ok(KEEPS)
     home = next(uid for uid, *_ in status(fresh_kernel) if "keeps" in line_of(fresh_kernel, uid))
     other = next(uid for uid, *_ in status(fresh_kernel) if uid != home)
-    assert "gone is" not in said(fresh_kernel, f"%wool restart {other}")
+    assert "is gone" not in said(fresh_kernel, f"%wool restart {other}")
     assert "kept on a worker" in fresh_kernel.ok("gen").value
-    assert "gone is" in said(fresh_kernel, f"%wool restart {home}")
+    assert "is gone" in said(fresh_kernel, f"%wool restart {home}")
 
 
 def line_of(kernel, uid):

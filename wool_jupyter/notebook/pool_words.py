@@ -162,7 +162,7 @@ def _lost(kept: "list[Kept]") -> str:
         return ""
     names = [f"`{each.name}` of In[{each.cell}]" for each in kept[:_NAMES]]
     more = f" and {len(kept) - _NAMES} more" if len(kept) > _NAMES else ""
-    return f"; gone is what lived there: {', '.join(names)}{more}"
+    return f"; what lived there is gone: {', '.join(names)}{more}"
 
 
 def _interrupt(prefix: str) -> None:

@@ -5,7 +5,7 @@ ASKS = frozenset({"-h", "--help"})
 COMMANDS = {  # command -> what follows it, what it does
     "status": ("", "what each worker runs and uses; so does `%wool` alone"),
     "start": ("[-n N]", "start the pool now, with N workers"),
-    "scale": ("N", "make it larger or smaller; busy workers end when their cells have"),
+    "scale": ("N", "make the pool larger or smaller; busy workers end when their cells have"),
     "stop": ("", "end the workers; the next %%wool starts new ones"),
     "restart": ("[WORKER] [-n N]", "end that worker, whatever it does, and have a new one; without it, all"),
     "interrupt": ("[WORKER]", "as ■ does, for what that worker runs, or all"),
@@ -13,8 +13,8 @@ COMMANDS = {  # command -> what follows it, what it does
     "dashboard": ("", "the pool, live, with buttons"),
     "doctor": ("", "what belongs into a bug report"),
     "jobs": ("", "the cells that run in the background, or did"),
-    "wait": ("[JOB ...]", "wait for all of them, or some"),
-    "cancel": ("JOB ...", "end some"),
+    "wait": ("[JOB ...]", "wait for all jobs, or some"),
+    "cancel": ("JOB ...", "end them, as ■ does; once more, and their workers are ended"),
     "output": ("JOB ... | [CELL] [-n LINES]", "what a job has shown, or what was too much of a cell's output"),
     "help": ("", "this text"),
 }
