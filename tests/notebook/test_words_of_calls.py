@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from tests.support.waiting import wait_until
+
 pytestmark = pytest.mark.timeout(180)
 
 
@@ -186,17 +188,28 @@ def waits(n):
         pytest.param("future.exception()", id="exception"),
         pytest.param("list(pool.map(waits, 'ab'))", id="map"),
         pytest.param("list(pool.executor().map(waits, 'ab'))", id="map of an executor"),
-        pytest.param("with pool.executor() as executor: executor.submit(waits, 1)", id="end of a block"),
+        pytest.param("executor = pool.executor(); executor.submit(waits, 1); executor.shutdown()", id="shutdown"),
     ],
 )
 def test_an_interrupt_of_a_wait_shows_the_users_lines_alone(calls, waiting):
     calls.ok(WAITS)
-    running = calls.begin(f"future = pool.submit(waits, 0)\n{waiting}")
+    running = calls.begin(f"future = pool.submit(waits, 0); {waiting}")
     running.wait_for("in 0")
     calls.interrupt()
     error = running.result().error
     assert error.ename == "KeyboardInterrupt"
-    assert f"----> 2 {waiting}" in error.traceback
+    assert f"----> 1 future = pool.submit(waits, 0); {waiting}" in error.traceback
+    for inner in ("concurrent", "threading.py", "wool_jupyter", "hidden"):
+        assert inner not in error.traceback
+
+
+def test_an_interrupt_at_the_end_of_a_block_shows_the_users_lines_alone(calls):
+    calls.ok(WAITS)
+    running = calls.begin("with pool.executor() as executor: executor.submit(waits, 0)")
+    running.wait_for("in 0")
+    calls.interrupt()
+    error = running.result().error
+    assert error.ename == "KeyboardInterrupt"
     for inner in ("concurrent", "threading.py", "wool_jupyter", "hidden"):
         assert inner not in error.traceback
 
@@ -209,19 +222,18 @@ def test_a_time_out_shows_the_users_lines_alone(calls):
         assert inner not in error.traceback
 
 
-def test_an_interrupt_in_the_users_own_generator_of_arguments_shows_its_line(calls):
+def test_an_interrupt_in_the_users_own_generator_of_arguments_shows_its_line(calls, tmp_path):
+    mark = tmp_path / "mark"
     running = calls.begin(
-        """
-        def rows():
-            yield 1
-            print("here", flush=True)
-            while True: time.sleep(0.01)
-        list(pool.map(abs, rows()))
-    """.replace("\n        ", "\n")
+        f"mark = Path({str(mark)!r})\n"
+        "def rows():\n"
+        "    yield 1\n"
+        "    while True: mark.touch(); time.sleep(0.01)\n"
+        "list(pool.map(abs, rows()))"
     )
-    running.wait_for("here")
+    wait_until(mark.exists)
     calls.interrupt()
     error = running.result().error
     assert error.ename == "KeyboardInterrupt"
-    assert re.search(r"-> \d+ +while True: time.sleep\(0.01\)", error.traceback)
+    assert re.search(r"-> \d+ +while True: mark.touch\(\)", error.traceback)
     assert "wool_jupyter" not in error.traceback

@@ -1,3 +1,4 @@
+import decimal
 import os
 import pickle
 import random
@@ -7,9 +8,11 @@ import time
 import warnings
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib_inline.config import InlineBackend
 
 from wool_jupyter.wire import ambient, pickling
 
@@ -31,6 +34,22 @@ def process_state():
     yield
     os.chdir(before["cwd"][0])
     follow(before, here())
+
+
+@pytest.fixture
+def restored():
+    """What `process_state` does not put back: in place, so that nothing is told of it."""
+    context, kwargs = decimal.getcontext().copy(), dict(InlineBackend.instance().print_figure_kwargs)
+    serif, rows, argv = mpl.rcParams["font.serif"], pd.get_option("display.max_rows"), list(sys.argv)
+    mpl.rcParams["font.serif"] = ["Other"]  # a list of its own, which the defaults don't share
+    yield
+    decimal.setcontext(context)
+    mpl.rcParams["font.serif"] = serif
+    now = InlineBackend.instance().print_figure_kwargs
+    now.clear()
+    now.update(kwargs)
+    pd.set_option("display.max_rows", rows)
+    sys.argv[:] = argv
 
 
 def directory(path):
@@ -193,6 +212,65 @@ def test_options_of_libraries_follow_and_come_back():
     follow(changed_here, before)
     assert pd.get_option("display.max_rows") == 7
     assert np.get_printoptions()["precision"] == 2
+
+
+def _in_place(items, value):
+    items.append(value)
+    return items
+
+
+def _category():
+    """Of the notebook, and so described whenever it travels."""
+    return type("Mine", (UserWarning,), {"__module__": "__main__", "level": 1})
+
+
+@pytest.mark.parametrize(
+    ("aspect", "change"),
+    [
+        pytest.param("environment", lambda: os.environ.__setitem__(NAME, "x"), id="a variable"),
+        pytest.param("path", lambda: sys.path.append("/x"), id="the path"),
+        pytest.param("argv", lambda: sys.argv.append(True), id="an argument"),
+        pytest.param("warnings", lambda: warnings.simplefilter("ignore", BytesWarning), id="a filter"),
+        pytest.param("decimal", lambda: decimal.getcontext().traps.update({decimal.Inexact: True}), id="a trap"),
+        pytest.param("random", random.random, id="a number drawn"),
+        pytest.param("pandas options", lambda: pd.set_option("display.max_rows", 7), id="an option"),
+        pytest.param(
+            "matplotlib rcParams",
+            lambda: _in_place(mpl.rcParams["font.serif"], "Mine"),
+            id="a list of options, in place",
+        ),
+        pytest.param(
+            "figures",
+            lambda: InlineBackend.instance().print_figure_kwargs.update(dpi=50),
+            id="options of figures, in place",
+        ),
+    ],
+)
+def test_a_change_is_told_and_what_is_as_before_is_not_pickled_again(aspect, change, restored, monkeypatch):
+    before = ambient.here()
+    with monkeypatch.context() as patched:
+        patched.setattr(pickling, "dumps", lambda value: pytest.fail(f"{value!r} has not changed"))
+        assert ambient.here() == before
+    change()
+    after = ambient.here()
+    assert [name for name in after if after[name] != before.get(name)] == [aspect]
+
+
+def test_equal_values_of_two_types_are_two_values():
+    sys.argv[:] = ["1", 1]
+    before = ambient.here()["argv"]
+    sys.argv[:] = ["1", True]
+    assert ambient.here()["argv"] != before
+    sys.argv[:] = ["1"]
+
+
+def test_a_category_of_the_notebook_travels_as_it_is_now(restored, monkeypatch):
+    mine = _category()
+    monkeypatch.setattr(sys.modules["__main__"], "Mine", mine, raising=False)
+    warnings.simplefilter("ignore", mine)
+    before = ambient.here()["warnings"]
+    mine.level = 2
+    assert ambient.here()["warnings"] != before
 
 
 def test_functions_and_classes_of_the_notebook_travel_in_options():

@@ -138,6 +138,14 @@ def test_what_has_not_begun_is_given_back_at_once(way):
 
 
 @in_virtual_time
+async def test_a_run_whose_job_will_not_begin_is_cancelled():
+    thread, _, step = await begun(1)
+    thread.jobs[-1].interrupt(None)
+    await settle()
+    assert step.cancelled()
+
+
+@in_virtual_time
 async def test_a_fault_of_the_main_thread_is_the_steps():
     thread, _, step = await begun(1)
     thread.jobs[-1].done.set_exception(LookupError("the runner's"))

@@ -8,7 +8,7 @@ from tests.support.loops import run, settle
 from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.slots import Slots
-from wool_jupyter.wire import batches, calls
+from wool_jupyter.wire import batches, calls, pickling
 from wool_jupyter.worker.cell.call_runner import CallRunner, Parts
 
 
@@ -63,6 +63,29 @@ def test_a_function_is_packed_once_for_many_arguments(tmp_path):
     assert unpacked.function is operator.add
     with pytest.raises(CannotShip, match=r"`argument 2` \(generator\) of `add` can't be shipped"):
         function.pack_arguments(calls.Invocation(operator.add, (1, (n for n in ())), {}))
+
+
+class Number(int):
+    pass
+
+
+@pytest.mark.parametrize("value", [1, 1 << 80, -0.5, 1j, True, "x", b"x", None, "x" * 200_000])
+def test_scalars_travel_without_a_notebook_s_pickler(value, tmp_path, monkeypatch):
+    function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
+    with monkeypatch.context() as patched:
+        patched.setattr(pickling, "NotebookPickler", None)
+        arguments = function.pack_arguments(calls.Invocation(function, (value, value), {})).body
+        outcome = calls.pack_outcome(value, places=(str(tmp_path),))
+    assert calls.unpack_arguments(arguments) == ((value, value), {})
+    found = calls.unpack_outcome(outcome)
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_what_only_looks_like_a_scalar_travels_as_what_it_is(tmp_path):
+    function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
+    (found,), _ = calls.unpack_arguments(function.pack_arguments(calls.Invocation(function, (Number(1),), {})).body)
+    assert type(found) is Number
+    assert type(calls.unpack_outcome(calls.pack_outcome(Number(2), places=()))) is Number
 
 
 def test_large_arguments_lie_beside_the_message_and_a_packed_function_takes_its_file_along(tmp_path):

@@ -546,7 +546,7 @@ def used_pool(request, short, monkeypatch):
             yield short / f"wool-{os.geteuid()}"
     finally:
         os.umask(before)
-        runtime.stop()
+        runtime.end()
 
 
 def test_everything_of_a_pool_is_its_users_alone(used_pool):

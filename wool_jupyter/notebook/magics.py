@@ -1,7 +1,8 @@
 """`%%wool` and `%wool`: parse, call, show."""
 
+import functools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,7 @@ class Wool(Magics):  # type: ignore[misc]
 
     def _cell_options(self, line: str, comment: str) -> Any:
         try:
-            return parse_argstring(self.wool, line)
+            return _parsed(self.wool, line)
         except UsageError as error:
             if comment_form.is_origin(comment):
                 raise UsageError(f"`# wool: …` on the first line takes options of %%wool: {error}") from None
@@ -265,6 +266,11 @@ class Wool(Magics):  # type: ignore[misc]
             start_timeout_s=self.start_timeout_s,
             status_line=self.status_line,
         )
+
+
+@functools.lru_cache(64)  # most lines are empty; nobody changes what is parsed
+def _parsed(magic: Callable[..., Any], line: str) -> Any:
+    return parse_argstring(magic, line)
 
 
 def settings_in(shell: "InteractiveShell") -> PoolSettings:

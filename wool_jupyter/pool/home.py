@@ -40,6 +40,7 @@ class Home:
         self.namespace = discovery.namespace
         self.short_directory = discovery.short_directory  # the same as `directory`, for paths of sockets
         self.places = tuple(places)  # room for the data of calls: beside the sockets, then on disk
+        self._marks = [str(layout.token(places[0])), *map(str, places[1:])]  # looked for before each cell
         self.store = store
         self._resources = resources
         self._nursery: Nursery | None = None
@@ -83,7 +84,7 @@ class Home:
     @property
     def is_intact(self) -> bool:
         """Nobody has removed its files from outside."""
-        return all(map(Path.is_dir, self.places)) and layout.token(self.directory).exists()
+        return all(map(os.path.exists, self._marks))
 
     def holds(self, worker: WorkerMetadata) -> bool:
         """Whether it was started here."""

@@ -4,6 +4,7 @@ run ─▶ slots (a free main thread) ─▶ proxy (balancer names uids) ─▶ 
 """
 
 import asyncio
+import enum
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
@@ -227,6 +228,12 @@ class KernelPool:
 _Place = Callable[[], Awaitable[tuple[Call, Member]]]
 
 
+class _Slot(enum.Enum):
+    HELD = enum.auto()
+    LENT = enum.auto()  # to others, while the call rests
+    NONE = enum.auto()
+
+
 class PoolCall:
     """A call that holds a slot; `close`, idempotent, gives it back, once a body that still runs has been interrupted. One `step`
     at a time, and none while it rests."""
@@ -238,8 +245,7 @@ class PoolCall:
         self._member = member
         self._about = about
         self._closed = False
-        self._holds = True  # a slot
-        self._rests = False
+        self._slot = _Slot.HELD
         self._interrupting = asyncio.Lock()  # the next call on the worker begins when the signal has been sent
         self._placing: asyncio.Task[object] | None = None  # a step that waits for another worker
 
@@ -285,15 +291,15 @@ class PoolCall:
     def rest(self) -> None:
         """Nothing of it runs, and the slot is others'. The worker keeps what it has of the call."""
         self._call.set_aside()
-        self._holds, self._rests = False, True
+        self._slot = _Slot.LENT
         self._pool.rests(self._member, self._about)
 
     def go_on(self) -> bool:
         """After `rest`. False if somebody else has its worker's main thread: it can only be closed then."""
         if not (self._closed or self._call.ended) and self._pool.goes_on(self._member, self._about):
             self._call.take_up()  # at once: nobody else is to be placed there
-            self._holds, self._rests = True, False
-        return self._holds
+            self._slot = _Slot.HELD
+        return self._slot is _Slot.HELD
 
     def give(self, answer: bytes) -> None:
         """After `go_on`, as `Call.give`."""
@@ -313,17 +319,17 @@ class PoolCall:
         self._placing = asyncio.current_task()
         try:
             self._call, self._member = await self._place()
-            self._holds = True
+            self._slot = _Slot.HELD
         finally:
             self._placing = None
 
     def _give_back(self) -> None:
-        if self._holds:
-            self._holds = False
-            self._pool.closed(self._call, self._member, self._about)
-        elif self._rests:
-            self._rests = False
-            self._call.close()
+        slot, self._slot = self._slot, _Slot.NONE
+        match slot:
+            case _Slot.HELD:
+                self._pool.closed(self._call, self._member, self._about)
+            case _Slot.LENT:
+                self._call.close()
 
     async def close(self) -> None:
         self._closed = True

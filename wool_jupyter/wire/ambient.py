@@ -3,11 +3,11 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from wool_jupyter.wire import pickling
-from wool_jupyter.wire.aspects import ASPECTS, Aspect, Generator
+from wool_jupyter.wire.aspects import ASPECTS, Aspect, Generator, flat, raw_environment
 
 State = dict[str, bytes]  # aspect -> its pickled value, b"" where it can't be; one that could not be read is missing
 
@@ -64,8 +64,7 @@ def cursory() -> Cursory:
         place: tuple[int, int] | None = (found.st_dev, found.st_ino)
     except OSError:
         place = None
-    # Not `dict(os.environ)`, which decodes each (3.11).
-    return place, getattr(os.environ, "_data", os.environ).copy(), list(sys.path)
+    return place, raw_environment(), list(sys.path)
 
 
 def differences(before: State, after: State) -> tuple[State, State]:
@@ -78,22 +77,29 @@ def unshippable(state: State) -> list[str]:
     return [name for name, value in state.items() if not value]
 
 
-_last: dict[str, tuple[Any, bytes]] = {}  # of plain aspects: what was read, and how it was pickled
+_last: dict[str, tuple[object, bytes]] = {}  # by aspect: the key of what was read, and how it was pickled
 
 
 def _pickled(name: str, aspect: Aspect) -> bytes:
     try:
+        if aspect.key is not None:
+            return _pickled_once(name, aspect.key(), aspect.read)
         value = aspect.read()
-        if not aspect.is_plain:
-            return pickling.dumps(value)
-        known = _last.get(name)
-        if known is None or known[0] != value:
-            known = _last[name] = value, pickling.dumps(value)
-        return known[1]
+        return _pickled_once(name, flat(value), lambda: value)
     except FileNotFoundError:
         raise
     except Exception:  # noqa: BLE001 (whatever a user's object raises, or is: `sys.argv = None`)
         return b""
+
+
+def _pickled_once(name: str, key: object, read: Callable[[], Any]) -> bytes:
+    known = _last.get(name)
+    if key is not None and known is not None and known[0] == key:
+        return known[1]
+    pickled = pickling.dumps(read())
+    if key is not None:
+        _last[name] = key, pickled
+    return pickled
 
 
 def follow(wanted: State, before: State, *, process: bool = True, libraries: bool = True) -> None:

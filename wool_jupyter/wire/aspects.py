@@ -6,6 +6,7 @@ an untouched library is not imported on the other side.
 
 import locale
 import logging
+import marshal
 import os
 import random
 import sys
@@ -18,6 +19,8 @@ from typing import Any
 
 from wool_jupyter import host
 
+_WITHOUT_REFERENCES = 2  # this version of marshal's: with them, equal values give other bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
@@ -28,7 +31,9 @@ class Aspect:
     of_context: bool = False  # kept in a context variable: each cell begins with the defaults
     of_cells: bool = False  # does not concern calls
     late: bool = False  # of the process, but made of classes, or used by the import of libraries
-    is_plain: bool = False  # what is read are builtins, and copies: as long as they are equal they pickle alike
+    # Sooner had than what is read, which pickles alike as long as this is equal; it gives None where it can't tell. Without one,
+    # what is read is its own key if it consists of builtins.
+    key: Callable[[], object] | None = None
 
     @property
     def is_here(self) -> bool:
@@ -41,7 +46,14 @@ class Generator(Aspect):
 
     seed: Callable[[], object] = random.seed  # makes it draw others than any other process
     of_cells: bool = True
-    is_plain: bool = True
+
+
+def flat(value: Any) -> bytes | None:
+    """Equal for what pickles alike, and a change of what it was made of does not change it. None unless all of it are builtins."""
+    try:
+        return marshal.dumps(value, _WITHOUT_REFERENCES)
+    except ValueError:
+        return None
 
 
 def _read_cwd() -> tuple[str, int, int]:
@@ -58,6 +70,11 @@ def _read_cwd() -> tuple[str, int, int]:
 
 def _write_cwd(_before: Any, after: tuple[str, int, int]) -> None:
     os.chdir(after[0])
+
+
+def raw_environment() -> Any:
+    """A copy. Not `dict(os.environ)`, which decodes each (3.11)."""
+    return getattr(os.environ, "_data", os.environ).copy()
 
 
 def _write_environment(before: Mapping[str, str] | None, after: Mapping[str, str]) -> None:
@@ -85,6 +102,13 @@ def _refilled(current: Any, after: list[str]) -> list[str]:
 
 def _write_argv(_before: list[str] | None, after: list[str]) -> None:
     sys.argv = _refilled(sys.argv, after)
+
+
+def _key_of_filters() -> list[Any] | None:
+    """A category of the notebook travels as it is now."""
+    found = list(warnings.filters)
+    of_notebook = any(getattr(part, "__module__", "") == "__main__" for each in found for part in each)
+    return None if of_notebook else found
 
 
 def _write_filters(_before: Any, after: list[Any]) -> None:
@@ -160,14 +184,19 @@ def _write_socket_timeout(_before: Any, after: float | None) -> None:
 def _read_decimal() -> dict[str, Any]:
     context = sys.modules["decimal"].getcontext()
     names = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
-    return {name: getattr(context, name) for name in names} | {"traps": dict(context.traps)}
+    traps = {signal.__name__: traps for signal, traps in context.traps.items()}
+    return {name: getattr(context, name) for name in names} | {"traps": traps}
 
 
 def _write_decimal(_before: Any, after: dict[str, Any]) -> None:
     import decimal
 
+    context = decimal.getcontext()
     for name, value in after.items():
-        setattr(decimal.getcontext(), name, value)
+        if name == "traps":
+            context.traps.update({signal: value[signal.__name__] for signal in context.traps})
+        else:
+            setattr(context, name, value)
 
 
 def _read_numpy_errors() -> dict[str, Any]:
@@ -210,6 +239,12 @@ def _read_pandas() -> dict[str, Any]:
     return {key: value for key, value in values.items() if value != config._registered_options[key].defval}
 
 
+def _key_of_pandas() -> bytes | None:
+    import pandas as pd
+
+    return flat(pd._config.config._global_config)  # type: ignore[attr-defined]
+
+
 def _write_pandas(before: Any, after: dict[str, Any]) -> None:
     import pandas as pd
 
@@ -227,6 +262,12 @@ def _read_matplotlib() -> dict[str, Any]:
         mpl.rcParamsDefault,
     )  # not `rcParams.items()`: it would choose a backend
     return {key: value for key, value in current if not key.startswith("backend") and value != dict.get(default, key)}
+
+
+def _key_of_matplotlib() -> dict[str, Any]:
+    import matplotlib as mpl
+
+    return {key: value.copy() if type(value) is list else value for key, value in dict.items(mpl.rcParams)}
 
 
 def _write_matplotlib(before: Any, after: dict[str, Any]) -> None:
@@ -343,28 +384,25 @@ def _write_printing(logger: logging.Logger, wanted: _Printing) -> None:
 
 
 ASPECTS = {
-    "cwd": Aspect(_read_cwd, _write_cwd, is_plain=True),
-    "environment": Aspect(lambda: dict(os.environ), _write_environment, is_plain=True),
+    "cwd": Aspect(_read_cwd, _write_cwd),
+    "environment": Aspect(lambda: dict(os.environ), _write_environment, key=raw_environment),
     "path": Aspect(lambda: list(sys.path), _write_path),
     "argv": Aspect(lambda: list(sys.argv), _write_argv),
-    "recursion limit": Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after), is_plain=True),
-    "digits of an int": Aspect(
-        sys.get_int_max_str_digits, lambda _, after: sys.set_int_max_str_digits(after), is_plain=True
-    ),
-    "umask": Aspect(_read_umask, lambda _, after: os.umask(after), is_plain=True),
+    "recursion limit": Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after)),
+    "digits of an int": Aspect(sys.get_int_max_str_digits, lambda _, after: sys.set_int_max_str_digits(after)),
+    "umask": Aspect(_read_umask, lambda _, after: os.umask(after)),
     "locale": Aspect(
         lambda: locale.setlocale(locale.LC_ALL),
         lambda _, after: locale.setlocale(locale.LC_ALL, after),
         late=True,
-        is_plain=True,
     ),
-    "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket", is_plain=True),
-    "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True, is_plain=True),
-    "warnings": Aspect(lambda: list(warnings.filters), _write_filters, late=True),
+    "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket"),
+    "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True),
+    "warnings": Aspect(lambda: list(warnings.filters), _write_filters, late=True, key=_key_of_filters),
     "logging": Aspect(_read_logging, _write_logging),
     "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
     "figures": Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True, of_cells=True),
-    "random": Generator(random.getstate, lambda _, after: random.setstate(after), late=True),
+    "random": Generator(random.getstate, lambda _, after: random.setstate(after), late=True, key=random.getstate),
     "numpy.random": Generator(
         _read_numpy_random,
         _write_numpy_random,
@@ -373,11 +411,11 @@ ASPECTS = {
         seed=_seed_numpy,
     ),
     "torch.random": Generator(_read_torch_random, _write_torch_random, "torch", seed=_seed_torch),
-    "numpy errors": Aspect(
-        _read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True, is_plain=True
-    ),
+    "numpy errors": Aspect(_read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True),
     "numpy print options": Aspect(_read_numpy_print, _write_numpy_print, "numpy"),
-    "pandas options": Aspect(_read_pandas, _write_pandas, "pandas", imports=True),
+    "pandas options": Aspect(_read_pandas, _write_pandas, "pandas", imports=True, key=_key_of_pandas),
     "torch": Aspect(_read_torch, _write_torch, "torch"),
-    "matplotlib rcParams": Aspect(_read_matplotlib, _write_matplotlib, "matplotlib", imports=True),
+    "matplotlib rcParams": Aspect(
+        _read_matplotlib, _write_matplotlib, "matplotlib", imports=True, key=_key_of_matplotlib
+    ),
 }

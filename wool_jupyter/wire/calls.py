@@ -7,6 +7,7 @@ import functools
 import importlib
 import inspect
 import io
+import pickle
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -40,6 +41,7 @@ _NOT_SHIPPED = shell_names.SHELL | shell_names.HISTORY | shell_names.MODULE
 _ITSELF = ""  # in place of a name: the call
 _INSIDE = "the function"
 _REASON_CHARS = 200
+_SCALARS = frozenset({int, float, complex, bool, str, bytes, type(None)})  # a notebook's pickler has nothing to add
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -162,11 +164,15 @@ class PackedFunction:
     def pack_arguments(self, invocation: Invocation) -> PackedCall | None:
         """Of a call of this function. None if they need more of the notebook than the function does, and have to go with it.
         `CannotShip`, `NoRoom`."""
+        args, kwargs = invocation.args, invocation.kwargs
+        if not kwargs and _SCALARS.issuperset(map(type, args)):
+            parcel, _ = _stored(memoryview(pickle.dumps((args, kwargs), pickling.PROTOCOL)), [], self._data)
+            return PackedCall(encode(parcel), parcel.file, None)
         file, out_of_band = io.BytesIO(), buffers.OutOfBand()
         pickler = pickling.NotebookPickler(file, out_of_band, known_classes=self._known)
         refused: CannotShip | None = None
         try:
-            pickler.dump((invocation.args, invocation.kwargs))
+            pickler.dump((args, kwargs))
         except Exception as error:  # noqa: BLE001 (of a user's objects)
             refused = _refused([invocation], error)
         if refused is not None:
@@ -317,8 +323,12 @@ def unpack_arguments(data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
 # ---- and back, and to and fro
 
 
-def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = (), what: str) -> Parcel:
+def pack_value(
+    value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = (), what: Callable[[], str]
+) -> Parcel:
     """`what` it is, for people. `CannotShip`, `PayloadTooLarge`, `NoRoom`. The receiver removes the file."""
+    if type(value) in _SCALARS:
+        return _parcel(memoryview(pickle.dumps(value, pickling.PROTOCOL)), [], places, pack=buffers.pack_to_give)
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
     pickler = pickling.NotebookPickler(file, out_of_band if places else None, known_classes=known_classes)
     pickler.root = value
@@ -327,7 +337,7 @@ def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection
         pickler.dump(value)
     except Exception as error:  # noqa: BLE001 (of a user's objects)
         found = culprits.find(value, "result")
-        who = f"{what} ({found.kind})" if found.obj is value else f"{found} in {what}"
+        who = f"{what()} ({found.kind})" if found.obj is value else f"{found} in {what()}"
         refused = CannotShip(f"{who} can't be shipped{_reason(error)}: {found.advice_of_result}")
     if refused is not None:
         raise refused
@@ -361,7 +371,7 @@ def unpack_value(parcel: Parcel) -> Any:
 
 
 def pack_sent(value: Any, *, places: tuple[str, ...]) -> bytes:
-    return encode(pack_value(value, places=places, what="a value that is sent"))
+    return encode(pack_value(value, places=places, what=lambda: "a value that is sent"))
 
 
 def unpack_sent(data: bytes) -> Any:
@@ -369,7 +379,11 @@ def unpack_sent(data: bytes) -> Any:
 
 
 def pack_outcome(
-    value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = (), what: str = "the result"
+    value: Any,
+    *,
+    places: tuple[str, ...],
+    known_classes: Collection[str] = (),
+    what: Callable[[], str] = lambda: "the result",
 ) -> bytes:
     """A value that can't go is an error that goes instead, and says `what` it is."""
     try:

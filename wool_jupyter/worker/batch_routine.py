@@ -13,6 +13,7 @@ from wool_jupyter.settings import GATHER_S
 from wool_jupyter.wire import batches, calls, frames
 from wool_jupyter.worker.cell.call_runner import CallRunner, Parts
 from wool_jupyter.worker.lanes import Job, MainLane
+from wool_jupyter.worker.owed_step import OwedStep, failed
 from wool_jupyter.worker.session import Body, Step
 
 
@@ -36,7 +37,7 @@ class _Run:
         self._recalled = False
         self._loop = asyncio.get_running_loop()
         self._news = _News(self._loop, self._look)
-        self._step: _Step | None = None  # that waits for a report
+        self._step: OwedStep | None = None  # that waits for a report
         self._gathers: asyncio.TimerHandle | None = None  # until then
 
     async def begin(self) -> None:
@@ -53,7 +54,7 @@ class _Run:
                 self._add(batches.decode_batch(value))
             case _ if self._job is None:
                 self._add(self._opening.batch)
-        self._step = step = _Step(self._cancel, loop=self._loop)
+        self._step = step = OwedStep(self._cancel)
         self._look()
         return step
 
@@ -69,8 +70,8 @@ class _Run:
         """At what the main thread has said since: it may be time for a report, or a moment before."""
         if self._step is None:
             return
-        if self._job is not None and self._job.done.done() and (fault := self._job.done.exception()) is not None:
-            self._answer(fault)
+        if self._job is not None and failed(self._job.done):
+            self._answered().fail_as(self._job.done)
         elif self._has_to_report:
             self._answer()
         elif self._news.is_there and self._news.took_s >= GATHER_S:
@@ -83,17 +84,18 @@ class _Run:
         """At once: calls were given back, or all that it was given are over."""
         return self._recalled or (self._news.outcomes >= self._due and (self._news.is_there or self._last))
 
-    def _answer(self, fault: BaseException | None = None) -> None:
+    def _answer(self) -> None:
+        report = batches.encode(self._report())
+        self._answered().set_result((report, self._last and not self._due))
+
+    def _answered(self) -> OwedStep:
+        """The step, which is now."""
         step, self._step = self._step, None
         if self._gathers is not None:
             self._gathers.cancel()
             self._gathers = None
         assert step is not None
-        if fault is not None:
-            step.set_exception(fault)
-            return
-        report = batches.encode(self._report())
-        step.set_result((report, self._last and not self._due))
+        return step
 
     def _report(self) -> batches.Report:
         done, shown, goes_on = self._news.taken()
@@ -123,20 +125,6 @@ class _Run:
         self._cancel()
         if self._job is not None:
             await asyncio.wait({self._job.done})
-
-
-class _Step(asyncio.Future[tuple[bytes, bool] | None]):
-    """That a run owes. Cancelled, it ends all the same with a report: what the calls made of it."""
-
-    def __init__(self, cancelled: Callable[[], object], *, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop=loop)
-        self._cancelled = cancelled
-
-    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 (asyncio's)
-        if self.done():
-            return False
-        self._cancelled()
-        return True
 
 
 class _News:

@@ -197,8 +197,12 @@ class Running:
             self._settle_down()
         if isinstance(command, frames.Close):
             return None
-        what = f"{'what is yielded by' if is_generator else 'the result of'} `{calls.name_of(target)}`"
-        packed = calls.pack_outcome(value, places=self._places, known_classes=self._known, what=what)
+        packed = calls.pack_outcome(
+            value,
+            places=self._places,
+            known_classes=self._known,
+            what=lambda: f"{'what is yielded by' if is_generator else 'the result of'} `{calls.name_of(target)}`",
+        )
         return packed, not is_generator
 
     async def _resume(self, target: Any, command: frames.Command, *, is_generator: bool) -> Any:

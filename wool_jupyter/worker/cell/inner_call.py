@@ -9,6 +9,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from wool_jupyter.wire import ambient, calls, classes, homes, pickling
@@ -56,7 +57,7 @@ class InnerCalls:
         try:
             ambient.follow(state, state)  # what is kept in a context
             invocation = self._gate.loading(_loaded, request)
-            value, what = called(invocation), f"the result of `{calls.name_of(invocation.function)}`"
+            value, what = called(invocation), partial(result_of, invocation)
             with pickling.unhindered():
                 return calls.pack_outcome(value, places=request.places, known_classes=classes.known_ids(), what=what)
         except BaseException as error:  # noqa: BLE001 (data, whatever its class)
@@ -81,3 +82,8 @@ def called(invocation: calls.Invocation) -> Any:
         value.close()
         raise TypeError(f"{invocation.function!r} is an async function: give one that runs it by `asyncio.run`")
     return value
+
+
+def result_of(invocation: calls.Invocation) -> str:
+    """For people."""
+    return f"the result of `{calls.name_of(invocation.function)}`"

@@ -1,13 +1,15 @@
 """A cell as a routine: it yields the cell's events; the last one is its outcome."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from wool_jupyter.errors import CallFailed
 from wool_jupyter.wire import cells, frames
 from wool_jupyter.worker.cell.runner import CellRunner
 from wool_jupyter.worker.lanes import Job, MainLane
-from wool_jupyter.worker.session import Body
+from wool_jupyter.worker.owed_step import OwedStep, failed
+from wool_jupyter.worker.session import Body, Step
 
 
 def cell_routine(lane: MainLane, runner: CellRunner) -> Callable[[bytes], Body]:
@@ -22,46 +24,54 @@ class _CellBody:
         self._body = body
         self._lane = lane
         self._runner = runner
-        self._events: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._events: deque[bytes] = deque()
         self._job: Job[bytes] | None = None
+        self._step: OwedStep | None = None  # that waits for the next event
 
     async def begin(self) -> None:
         self._request = cells.decode_request(self._body)
         self._body = b""
 
-    async def step(self, command: frames.Command) -> tuple[bytes, bool] | None:
+    def step(self, command: frames.Command) -> Step:
         match command:
             case frames.Throw():
                 raise CallFailed("a cell takes no exceptions")
             case frames.Close():
-                await self.close()
-                return None
+                return self.close()
             case frames.Send(_, value):
                 self._runner.answer(cells.decode_answer(value))
         if self._job is None:
             self._job = self._submitted()
-        event = await self._next_event()
-        if event is not None:
-            return event, False
-        return await self._job.done, True
+        self._step = step = OwedStep(self.interrupt)
+        self._look()
+        return step
 
     def _submitted(self) -> Job[bytes]:
         loop = asyncio.get_running_loop()
 
         def emit(event: bytes) -> None:
-            loop.call_soon_threadsafe(self._events.put_nowait, event)
+            loop.call_soon_threadsafe(self._came, event)
 
         job = self._lane.submit(self._runner.run, self._request, emit)
-        job.done.add_done_callback(lambda _: self._events.put_nowait(None))
+        job.done.add_done_callback(lambda _: self._look())
         return job
 
-    async def _next_event(self) -> bytes | None:
-        """A cancellation is the cell's, and what it makes of it an event."""
-        while True:
-            try:
-                return await self._events.get()
-            except asyncio.CancelledError:
-                self.interrupt()
+    def _came(self, event: bytes) -> None:
+        self._events.append(event)
+        self._look()
+
+    def _look(self) -> None:
+        """Whether there is something that the step waits for."""
+        step, job = self._step, self._job
+        if step is None or job is None or not (self._events or job.done.done()):
+            return
+        self._step = None
+        if self._events:
+            step.set_result((self._events.popleft(), False))
+        elif failed(job.done):
+            step.fail_as(job.done)
+        else:
+            step.set_result((job.done.result(), True))
 
     def interrupt(self) -> None:
         if self._job is not None:
