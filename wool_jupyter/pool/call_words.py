@@ -3,7 +3,7 @@
 from pathlib import PurePath
 from typing import Any
 
-from wool_jupyter.wire import calls
+from wool_jupyter.wire import calls, refusals
 
 _ARGUMENTS = 3
 _CHARS = 40  # of one argument
@@ -16,7 +16,7 @@ def in_short(invocation: calls.Invocation) -> str:
     parts += [f"{name}={_short(kwargs[name])}" for name in list(kwargs)[: _ARGUMENTS - len(parts)]]
     if len(args) + len(kwargs) > len(parts):
         parts.append("…")
-    return f"`{calls.name_of(function)}({', '.join(parts)})`"
+    return f"`{refusals.name_of(function)}({', '.join(parts)})`"
 
 
 def _short(value: Any) -> str:

@@ -22,7 +22,7 @@ from wool_jupyter.pool.futures import Callbacks, Future
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.results import Results, SizedResults
 from wool_jupyter.settings import CALLS_AHEAD_MAX, INTERRUPT_GRACE_S, RUN_S
-from wool_jupyter.wire import calls, contents
+from wool_jupyter.wire import calls, contents, refusals
 from wool_jupyter.wire.store import Digest
 
 T = TypeVar("T")
@@ -246,7 +246,7 @@ class Executor(concurrent.futures.Executor):
     ) -> Item:
         future: Future[Any] = Future(line.callbacks, raising=line.raising)
         threads = self._terms.native_threads or line.native_threads
-        label = calls.name_of(invocation.function)
+        label = refusals.name_of(invocation.function)
         item = Item(
             future, origin, origin.ambient(), label, words, cost, retries, self._settled, threads, self._terms.grace_s
         )

@@ -3,13 +3,11 @@
 Packed on the thread that calls and unpacked in the context that runs it (`wire.homes`): never on a loop that others wait for.
 """
 
-import functools
 import importlib
-import inspect
 import io
 import pickle
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +25,7 @@ from wool_jupyter.wire import (
     homes,
     pickling,
     rebuilding,
+    refusals,
     shell_names,
     shipping,
     standins,
@@ -39,8 +38,6 @@ from wool_jupyter.wire.store import Digest, Lease, Store
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
 _NOT_SHIPPED = shell_names.SHELL | shell_names.HISTORY | shell_names.MODULE
 _ITSELF = ""  # in place of a name: the call
-_INSIDE = "the function"
-_REASON_CHARS = 200
 _SCALARS = frozenset({int, float, complex, bool, str, bytes, type(None)})  # a notebook's pickler has nothing to add
 
 
@@ -75,14 +72,6 @@ class Invocation(NamedTuple):
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-
-
-def name_of(function: Any) -> str:
-    """For people."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    name = str(getattr(function, "__qualname__", type(function).__qualname__))
-    return name.rpartition("<locals>.")[2]
 
 
 # ---- there
@@ -174,7 +163,7 @@ class PackedFunction:
         try:
             pickler.dump((args, kwargs))
         except Exception as error:  # noqa: BLE001 (of a user's objects)
-            refused = _refused([invocation], error)
+            refused = refusals.of_arguments([invocation], error)
         if refused is not None:
             raise refused
         if pickler.whole_namespace or (pickler.names | pickler.text) & rebuilding.main_globals().keys() - (
@@ -183,41 +172,6 @@ class PackedFunction:
             return None
         parcel, lease = _stored(file.getbuffer(), out_of_band.buffers, self._data)
         return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()), lease)
-
-
-def _refused(invocations: Iterable[Invocation], cause: Exception) -> CannotShip:
-    """To be raised where the cause is over: how it was found out tells a user nothing."""
-    why = _reason(cause)
-    for function, args, kwargs in invocations:
-        for path, words, value in (*_arguments(function, args, kwargs), (name_of(function), "{}", function)):
-            if not pickling.NotebookPickler(io.BytesIO()).pickles(value):
-                found = culprits.find(value, path)
-                return CannotShip(f"{words.format(found)} can't be shipped to a worker{why}: {found.advice(_INSIDE)}")
-    return CannotShip(f"the arguments can't be shipped to a worker together{why}")
-
-
-def _arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Iterator[tuple[str, str, Any]]:
-    """By the names of the parameters, or by position where a function does not tell them. With the words around it."""
-    try:
-        known = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        known = []
-    names = [parameter.name for parameter in known if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
-    if names != [parameter.name for parameter in known[: len(names)]]:  # some before them are known by position alone
-        names = []
-    of = f"of `{name_of(function)}`"
-    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
-        yield name, f"argument {{}} {of}", value
-    for number, value in enumerate(args[len(names) :], len(names) + 1):
-        yield f"argument {number}", f"{{}} {of}", value
-
-
-def _reason(cause: Exception) -> str:
-    """What a user's `__getstate__` or the like has raised. That something does not pickle is no news."""
-    words = in_words(cause, at_most=_REASON_CHARS)
-    return "" if "pickl" in words.lower() else f" ({words})"
 
 
 class _Shipment:
@@ -283,7 +237,7 @@ class _Shipment:
         try:
             self.row.dump(_ITSELF, call, value=call)
         except Exception as error:  # noqa: BLE001 (of a user's objects)
-            refused = _refused(self._parts or [self._invocation], error)
+            refused = refusals.of_arguments(self._parts or [self._invocation], error)
         else:
             return
         raise refused
@@ -292,7 +246,9 @@ class _Shipment:
         name = failed.name
         if name in self.row.pickler.names:
             found = culprits.find(self._globals[name], name)
-            self._absent[name] = standins.Absent(f"{found} can't be shipped to a worker: {found.advice(_INSIDE)}")
+            self._absent[name] = standins.Absent(
+                f"{found} can't be shipped to a worker: {found.advice(refusals.INSIDE)}"
+            )
         else:
             self._left_out.add(name)  # it stood in a text only
 
@@ -336,9 +292,7 @@ def pack_value(
     try:
         pickler.dump(value)
     except Exception as error:  # noqa: BLE001 (of a user's objects)
-        found = culprits.find(value, "result")
-        who = f"{what()} ({found.kind})" if found.obj is value else f"{found} in {what()}"
-        refused = CannotShip(f"{who} can't be shipped{_reason(error)}: {found.advice_of_result}")
+        refused = refusals.of_result(value, error, what=what())
     if refused is not None:
         raise refused
     return _parcel(file.getbuffer(), out_of_band.buffers, places, pack=buffers.pack_to_give)

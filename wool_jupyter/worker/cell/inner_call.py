@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from wool_jupyter.wire import ambient, calls, classes, homes, pickling
+from wool_jupyter.wire import ambient, calls, classes, homes, pickling, refusals
 from wool_jupyter.worker.cell.gate import Gate
 from wool_jupyter.worker.cell.loops import set_aside
 
@@ -86,4 +86,4 @@ def called(invocation: calls.Invocation) -> Any:
 
 def result_of(invocation: calls.Invocation) -> str:
     """For people."""
-    return f"the result of `{calls.name_of(invocation.function)}`"
+    return f"the result of `{refusals.name_of(invocation.function)}`"
