@@ -214,10 +214,13 @@ def test_an_interrupt_at_the_end_of_a_block_shows_the_users_lines_alone(calls):
         assert inner not in error.traceback
 
 
-def test_a_time_out_shows_the_users_lines_alone(calls):
-    calls.ok(WAITS)
-    error = calls.run("future = pool.submit(waits, 0)\nfuture.result(0.01)").error
+def test_a_time_out_shows_the_users_lines_alone(calls, tmp_path):
+    gate = tmp_path / "gate"
+    calls.ok(f"gate = Path({str(gate)!r})\ndef waits(gate):\n    while not gate.exists(): time.sleep(0.01)")
+    error = calls.run("future = pool.submit(waits, gate); future.result(0.01)").error
+    gate.touch()
     assert error.ename == "TimeoutError"
+    assert calls.value("future.result(60)") is None
     for inner in ("concurrent", "threading.py", "wool_jupyter", "hidden"):
         assert inner not in error.traceback
 
