@@ -305,6 +305,18 @@ def test_one_array_that_a_generator_gives_again_and_again_is_taken_as_it_is_each
     assert list(executor.map(np.max, rows())) == list(range(30))
 
 
+def test_what_a_generator_changes_of_the_process_is_so_for_the_rows_that_follow(executor, monkeypatch):
+    def rows():
+        for n in range(3):
+            monkeypatch.setenv("WOOL_TEST_ROW", str(n))
+            yield "WOOL_TEST_ROW"
+
+    assert list(executor.map(os.getenv, rows())) == ["0", "1", "2"]
+    assert list(executor.map(os.getenv, ["WOOL_TEST_ROW"] * 3)) == ["2"] * 3
+    monkeypatch.setenv("WOOL_TEST_ROW", "3")
+    assert list(executor.map(os.getenv, ["WOOL_TEST_ROW"] * 3)) == ["3"] * 3
+
+
 def test_an_interrupt_of_the_iterable_leaves_nothing_of_what_it_gave(executor, pool):
     def rows():
         yield np.zeros(30_000)

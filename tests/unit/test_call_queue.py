@@ -60,8 +60,8 @@ def test_what_is_over_makes_room_and_what_is_left_counts_by_what_is_known_of_it_
     assert (ahead.calls, ahead.seconds) == (2, pytest.approx(0.002))
     assert ahead.has_room(long, share=100)
     short.takes_at_least(0.05)
-    assert not ahead.has_room(long, share=100)
     ahead.over(short)
+    assert ahead.seconds == pytest.approx(0.05)
     ahead.over(short)
     assert (ahead.calls, ahead.seconds) == (0, 0)
 

@@ -105,6 +105,7 @@ class Terms:
 
 
 _USUAL_TERMS = Terms()
+_INERT = frozenset({list, tuple, range, str, bytes, dict, set, frozenset, type({}.keys()), type({}.values())})
 
 
 class Executor(concurrent.futures.Executor):
@@ -187,14 +188,19 @@ class Executor(concurrent.futures.Executor):
         origin, cost = self._origin(), self._terms.cost or self._line().cost_of(fn)
         function = calls.PackedFunction(fn, self._data(origin))
         numbers = itertools.count(1)
+        runs_nothing = _INERT.issuperset(map(type, iterables))  # so that the process's state is one for all rows
 
         def submit(rows: Iterator[tuple[Any, ...]]) -> "list[Future[Any]]":
             line, items = self._line(), list[Item]()
+            state = origin.ambient() if runs_nothing else None
             try:
                 for row in rows:
                     invocation = calls.Invocation(fn, row, {})
                     words = f"{in_short(invocation)}, call {next(numbers)} of its map,"
-                    items.append(self._row(line, origin, invocation, function, words=words, cost=cost, retries=retries))
+                    item = self._row(
+                        line, origin, invocation, function, words=words, cost=cost, retries=retries, state=state
+                    )
+                    items.append(item)
             except BaseException:
                 for item in items:
                     item.drop()
@@ -243,13 +249,14 @@ class Executor(concurrent.futures.Executor):
         words: str,
         cost: Cost,
         retries: int,
+        state: dict[str, bytes] | None = None,
     ) -> Item:
+        """`state`: what `origin.ambient` says now, if it is known."""
         future: Future[Any] = Future(line.callbacks, raising=line.raising)
         threads = self._terms.native_threads or line.native_threads
         label = refusals.name_of(invocation.function)
-        item = Item(
-            future, origin, origin.ambient(), label, words, cost, retries, self._settled, threads, self._terms.grace_s
-        )
+        state = origin.ambient() if state is None else state
+        item = Item(future, origin, state, label, words, cost, retries, self._settled, threads, self._terms.grace_s)
         future.cancelled_hook = line.cancelled
         try:
             packed = pack()
