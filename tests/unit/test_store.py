@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.readers import reader
 from tests.support.sides import store_in
-from wool_jupyter.wire import buffers, calls, contents, segments, store
+from wool_jupyter.wire import buffers, calls, contents, mappings, segments, store
 from wool_jupyter.wire.contents import SAMPLED_BYTES, Remembered
 
 SIZE = segments.SEGMENT_BYTES
@@ -37,7 +37,7 @@ def sent(kept, fill, size=SIZE):
     """An array that is gone, as it was mapped before its lease ended."""
     given = lease(kept, array(fill, size))
     (ref,) = given.refs
-    view = segments.mapped(ref.file, ref.offset, ref.length)
+    view = mappings.mapped(ref.file, ref.offset, ref.length)
     given.release()
     return view
 
@@ -71,7 +71,7 @@ def test_an_array_that_was_changed_is_other_data_and_its_file_is_written_again(k
     for fill in (1, 2, 3):
         changing[-1] = fill
         given = lease(kept, changing)
-        assert segments.mapped(given.refs[0].file, 0, SIZE)[-1] == fill
+        assert mappings.mapped(given.refs[0].file, 0, SIZE)[-1] == fill
         given.release()
     assert len(files(tmp_path)) == 2  # the last but one became idle when the third was there
 
@@ -86,7 +86,7 @@ def test_a_file_on_the_way_is_not_written_again(kept, tmp_path):
     given = lease(kept, array(1))  # nobody has mapped it yet
     for fill in (2, 3):
         sent(kept, fill).release()
-    assert set(segments.mapped(given.refs[0].file, 0, SIZE)) == {1}
+    assert set(mappings.mapped(given.refs[0].file, 0, SIZE)) == {1}
     assert len(files(tmp_path)) == 2
     given.release()
     given.release()  # idempotent
@@ -126,7 +126,7 @@ def test_what_came_from_a_worker_and_was_not_changed_is_passed_on_as_it_is(kept,
     came[0] = 6
     (ref,) = lease(kept, came).refs
     assert ref.file != str(idle)
-    assert segments.mapped(ref.file, 0, SIZE)[0] == 6
+    assert mappings.mapped(ref.file, 0, SIZE)[0] == 6
 
 
 def result(tmp_path, made):
@@ -140,7 +140,7 @@ def test_what_was_passed_on_stays_as_long_as_its_lease(kept, tmp_path):
     given = lease(kept, came)
     del came, view
     sent(kept, 6).release()
-    assert set(segments.mapped(given.refs[0].file, 0, SIZE)) == {5}
+    assert set(mappings.mapped(given.refs[0].file, 0, SIZE)) == {5}
     given.release()
     sent(kept, 7).release()
     sent(kept, 8).release()
@@ -171,7 +171,7 @@ def test_a_file_that_somebody_swept_away_is_written_anew(kept, tmp_path):
     (ref,) = lease(kept, held).refs
     (tmp_path / "data" / ref.file.rpartition("/")[2]).unlink()
     (ref,) = lease(kept, held).refs
-    assert set(segments.mapped(ref.file, 0, SIZE)) == {1}
+    assert set(mappings.mapped(ref.file, 0, SIZE)) == {1}
 
 
 _opened: list[str] | None = None
@@ -222,7 +222,7 @@ def test_a_file_that_became_idle_within_a_message_is_as_large_as_it_is(kept, tmp
     )  # the first one makes its old file idle, and the second fits there
     assert sorted(each.stat().st_size for each in files(tmp_path)) == [SIZE, size - SIZE, size]
     for ref, fill in zip(given.refs, (4, 5, 3), strict=True):
-        assert set(bytes(segments.mapped(ref.file, ref.offset, ref.length))) == {fill}
+        assert set(bytes(mappings.mapped(ref.file, ref.offset, ref.length))) == {fill}
     given.release()
 
 
@@ -240,7 +240,7 @@ def test_what_is_in_use_never_gives_way_and_what_finds_no_room_is_left_out(kept,
     held = [array(1), array(2), array(3)]
     on_the_way = lease(kept, held[0])
     given = lease(kept, held[1])
-    mapped = segments.mapped(given.refs[0].file, 0, SIZE)
+    mapped = mappings.mapped(given.refs[0].file, 0, SIZE)
     given.release()
     assert lease(kept, held[2]).refs == []
     again = lease(kept, held[1])  # it is still told of
@@ -250,7 +250,7 @@ def test_what_is_in_use_never_gives_way_and_what_finds_no_room_is_left_out(kept,
     mapped.release()
     assert kept.use() == store.Use(2 * SIZE, SIZE, 2 * SIZE)
     assert len(lease(kept, held[2]).refs) == 1
-    assert set(segments.mapped(on_the_way.refs[0].file, 0, SIZE)) == {1}
+    assert set(mappings.mapped(on_the_way.refs[0].file, 0, SIZE)) == {1}
 
 
 def test_what_would_not_fit_alone_makes_nothing_give_way(kept, tmp_path):

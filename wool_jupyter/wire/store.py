@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from wool_jupyter import host
 from wool_jupyter.settings import DATA_IDLE_S, DATA_UNUSED_S
-from wool_jupyter.wire import buffers, contents, layout, segments
+from wool_jupyter.wire import buffers, contents, layout, mappings, segments
 from wool_jupyter.wire.buffers import Parcel, Ref
 
 Digest = Callable[[memoryview], bytes]
@@ -95,11 +95,11 @@ class Store:
 
     def _passed_on(self, number: int, view: memoryview, lease: "Lease") -> bool:
         """What came from a worker, and was not written into, is a file already."""
-        place = segments.place_of(view)
+        place = mappings.place_of(view)
         if place is None or not self._has(place.file):
             return False
         lease.refs.append(Ref(number, place.file, place.offset, view.nbytes))
-        lease.held.append(place.mapping)
+        lease.held.append(place.memory)
         return True
 
     def _has(self, file: str) -> bool:
@@ -271,11 +271,13 @@ class Store:
             return Use(kept, needed, self._most(kept))
 
     def close(self) -> None:
-        """Nothing is written any more. Idempotent."""
+        """Nothing is written any more, and what is removed now takes no memory. Idempotent."""
         with self._lock:
             self._closed = True
             self._known.clear()
             self._sources.clear()
+        segments.forget()
+        mappings.forget()
 
 
 def _free_bytes(folder: str) -> int:
@@ -302,7 +304,7 @@ class Lease:
         self._released = released
         self.refs: list[Ref] = []
         self.segments: list[_Segment] = []
-        self.held: list[segments.Mapping] = []  # by which they keep their content
+        self.held: list[object] = []  # by which they keep their content
 
     def release(self) -> None:
         given, self.segments = self.segments, []
