@@ -351,6 +351,13 @@ def address(memory: "ReadableBuffer") -> int:
         ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
 
 
+def copy(target: int, source: int, nbytes: int) -> None:
+    """Between addresses, which the caller keeps valid; other threads run meanwhile."""
+    import ctypes
+
+    ctypes.memmove(target, source, nbytes)
+
+
 _PAGEMAP = Path("/proc/self/pagemap")
 
 

@@ -207,6 +207,15 @@ def test_only_what_nobody_maps_is_removed_and_its_memory_goes_at_once(data, idle
     assert not Path(file).exists()
 
 
+def test_what_is_copied_in_pieces_is_whole(data, idle, monkeypatch):
+    monkeypatch.setattr(segments, "_COPY_BYTES", (3 << 20) + 1)
+    content = np.random.default_rng(1).bytes((8 << 20) + 5)
+    name = sent(1, data, idle, size=9 << 20)[1]
+    file = segments.write_again(memoryview(content), data, idle=segments.Idles(idle))
+    assert not Path(name).exists()
+    assert Path(file).read_bytes()[: len(content)] == content
+
+
 def test_a_full_place_gives_back_what_is_idle(tmp_path):
     place = tmp_path / "tiny"
     with tiny(place):
@@ -218,6 +227,15 @@ def test_a_full_place_gives_back_what_is_idle(tmp_path):
         assert set(Path(file).read_bytes()) == {3}
         assert segments.idle_files(idle) == []
         assert segments.write(view(4, 4 << 20), data, idle=segments.Idles(idle)) is None
+
+
+def test_a_full_place_takes_nothing_and_nothing_is_left_there(tmp_path):
+    """Of this size no pages are reserved in memory: it is full when half of the file has been written."""
+    place = tmp_path / "tiny"
+    with tiny(place, "48m"):
+        assert not segments.create(str(place / "data" / "a"), 64 << 20, [(view(1, 64 << 20), 0)])
+        assert list((place / "data").iterdir()) == []
+        assert segments.create(str(place / "data" / "a"), 40 << 20, [(view(1, 40 << 20), 0)])
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from wool_jupyter.wire import mappings
 SEGMENT_BYTES = 1 << 20  # of a buffer that has a file of its own: below, the file costs more than writing it again
 _LOOKED_AT_BYTES = 32 << 20  # from here on the free memory is asked for: 0.2 ms
 _WRITE_BYTES = 1 << 30  # Linux writes at most 2 GiB - 4 KiB per call
-_COPY_BYTES = 16 << 20  # at a time, for other threads wait as long
+_COPY_BYTES = 256 << 20  # at a time, for an interrupt waits as long; of less, glibc 2.36 reads what it writes over
 # From here on a file that is written again stays mapped here: 25 ms for 256 MB, where `pwrite` takes 70.
 _KEPT_BYTES = 8 << 20
 _KEPT_MAX = 4
@@ -59,7 +59,8 @@ def create(file: str, size: int, parts: Iterable[tuple[memoryview, int]]) -> boo
     try:
         Path(file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        host.reserve(fd, size)
+        if size < _LOOKED_AT_BYTES or not host.is_in_memory(Path(file).parent):  # there writing takes a tenth more
+            host.reserve(fd, size)
         for part, offset in parts:
             _write(fd, part, offset)
     except BaseException as error:
@@ -155,10 +156,10 @@ def _store(fd: int, view: memoryview, size: int) -> None:
         _write(fd, view, 0)
         return
     with _kept_lock:
-        target = memoryview(_kept_mapping(fd, size))
+        mapping = _kept_mapping(fd, size)
+        target, source = host.address(mapping), host.address(view)
         for begin in range(0, view.nbytes, _COPY_BYTES):
-            end = min(begin + _COPY_BYTES, view.nbytes)
-            target[begin:end] = view[begin:end]
+            host.copy(target + begin, source + begin, min(_COPY_BYTES, view.nbytes - begin))
 
 
 def _kept_mapping(fd: int, size: int) -> mmap.mmap:
