@@ -2,12 +2,14 @@
 
 import gc
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 from tests.support.readers import reader
 from tests.support.sides import store_in
+from tests.support.waiting import wait_until
 from wool_jupyter.wire import buffers, calls, contents, mappings, segments, store
 from wool_jupyter.wire.contents import SAMPLED_BYTES, Remembered
 
@@ -59,6 +61,62 @@ def test_equal_contents_of_one_message_are_two_objects_for_its_receiver(kept, tm
     assert (one[0], other[0]) == (7, 1)
 
 
+def test_very_large_contents_are_one_file_and_a_byte_between_makes_it_another(kept, tmp_path):
+    held = [array(1, SAMPLED_BYTES) for _ in range(3)]
+    held[2][5000] = 2  # where a sample does not look
+    first, second = (lease(kept, each).refs[0] for each in held[:2])
+    assert first == second
+    assert len(files(tmp_path)) == 1  # and none that was written and not needed
+    assert lease(kept, held[2]).refs[0].file != first.file
+    assert len(files(tmp_path)) == 2
+
+
+def test_what_is_new_for_sure_is_written_before_it_has_been_read_for_its_digest(kept, tmp_path):
+    def late(view):
+        wait_until(lambda: [path for path in files(tmp_path) if path.stat().st_size == view.nbytes])
+        return contents.digest(view)
+
+    given = lease(kept, array(1, SAMPLED_BYTES), digest=late)
+    assert lease(kept, array(1, SAMPLED_BYTES)).refs == given.refs
+
+
+def test_without_a_thread_it_is_read_all_the_same(kept, tmp_path, monkeypatch):
+    def refuses(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(contents._thread, "start_new_thread", refuses)
+    one, other = lease(kept, array(1, SAMPLED_BYTES)), lease(kept, array(1, SAMPLED_BYTES))
+    assert one.refs == other.refs
+
+
+def test_new_content_that_two_threads_have_at_once_is_one_file(kept, tmp_path, monkeypatch):
+    """Each takes it for new: neither has written when the other looks."""
+    both, looks = threading.Barrier(2, timeout=30), kept._has_like
+    found = []
+
+    def together(*content):
+        is_there = looks(*content)
+        both.wait()
+        return is_there
+
+    monkeypatch.setattr(kept, "_has_like", together)
+
+    def sends():
+        found.append(lease(kept, array(1, SAMPLED_BYTES)))
+
+    threads = [threading.Thread(target=sends) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    one, other = (given.refs[0] for given in found)
+    assert one == other
+    assert len(files(tmp_path, "data")) == 1
+    for given in found:
+        given.release()
+    assert contents.digest(memoryview(files(tmp_path, "data")[0].read_bytes())) == one.digest
+
+
 def test_what_is_small_is_left_to_the_message(kept, tmp_path):
     small, large = memoryview(array(size=SIZE - 1)), memoryview(array())
     given = kept.lease([small, large])
@@ -73,7 +131,7 @@ def test_an_array_that_was_changed_is_other_data_and_its_file_is_written_again(k
         given = lease(kept, changing)
         assert mappings.mapped(given.refs[0].file, 0, SIZE)[-1] == fill
         given.release()
-    assert len(files(tmp_path)) == 2  # the last but one became idle when the third was there
+    assert len(files(tmp_path)) == 1  # nobody else has what was there before
 
 
 def test_the_file_of_an_array_that_is_gone_is_written_again(kept, tmp_path):
@@ -213,15 +271,15 @@ def test_a_file_that_became_idle_within_a_message_is_as_large_as_it_is(kept, tmp
     """It has more room than its last content took."""
     size = 12 << 20
     sent(kept, 1, size)
-    smaller, gone = array(2, size - SIZE), array(3, SIZE)
+    smaller = array(2, size - SIZE)
     given = lease(kept, smaller)
     given.release()
-    smaller[:] = 4
+    del smaller
     given = lease(
-        kept, smaller, array(5, size), gone
-    )  # the first one makes its old file idle, and the second fits there
-    assert sorted(each.stat().st_size for each in files(tmp_path)) == [SIZE, size - SIZE, size]
-    for ref, fill in zip(given.refs, (4, 5, 3), strict=True):
+        kept, array(4, SIZE), array(5, size)
+    )  # the file becomes idle with the first, and the second fits there
+    assert sorted(each.stat().st_size for each in files(tmp_path)) == [SIZE, size]
+    for ref, fill in zip(given.refs, (4, 5), strict=True):
         assert set(bytes(mappings.mapped(ref.file, ref.offset, ref.length))) == {fill}
     given.release()
 

@@ -1,6 +1,8 @@
 """What some memory holds, in a few bytes."""
 
+import _thread
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import xxhash
@@ -24,10 +26,10 @@ class Remembered:
         if memory is None:
             return digest(view)
         owner, address = memory
-        place, sample = (address, view.nbytes), _sample(view)
+        place, sampled = (address, view.nbytes), sample(view)
         seen = self._seen.get(place)
-        if seen is None or seen.owner() is not owner or seen.sample != sample:
-            seen = self._seen[place] = _Seen(weakref.ref(owner), sample, digest(view))
+        if seen is None or seen.owner() is not owner or seen.sample != sampled:
+            seen = self._seen[place] = _Seen(weakref.ref(owner), sampled, digest(view))
         return seen.digest
 
 
@@ -48,7 +50,32 @@ def owner_of(view: memoryview) -> tuple[Any, int] | None:
     return owner, interface["data"][0]
 
 
-def _sample(view: memoryview) -> bytes:
+def begun(make: Callable[[memoryview], bytes], view: memoryview) -> Callable[[], bytes]:
+    """`make(view)`, on another thread from now on; what is returned waits for it. Not by `threading`, whose threads somebody may
+    trace or count."""
+    made: list[bytes] = []
+    ended = _thread.allocate_lock()
+    ended.acquire()
+
+    def run() -> None:
+        try:
+            made.append(make(view))
+        finally:
+            ended.release()
+
+    def result() -> bytes:
+        with ended:
+            return made[0] if made else make(view)
+
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError:  # there are too many
+        ended.release()
+    return result
+
+
+def sample(view: memoryview) -> bytes:
+    """Of memory of at least `SAMPLED_BYTES`. Another one is of other data, and the same says little."""
     sampled, step = xxhash.xxh3_128(), view.nbytes // _SAMPLES
     for begin in range(0, view.nbytes, step):
         sampled.update(view[begin : begin + _SAMPLE_BYTES])
