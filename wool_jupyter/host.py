@@ -32,7 +32,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
 
-_PAGE_BYTES = mmap.PAGESIZE
+PAGE_BYTES = mmap.PAGESIZE
 _NO_LIMIT_BYTES = 1 << 62  # version 1 says "no limit" with the largest number of pages
 
 
@@ -373,9 +373,9 @@ def own_pages(begin: int, length: int, pagemap: Path = _PAGEMAP) -> list[tuple[i
     kinds = _page_kinds(begin, length, pagemap)
     if kinds is None:
         return None
-    before = begin % _PAGE_BYTES
+    before = begin % PAGE_BYTES
     edges = (
-        (each.start() * _PAGE_BYTES - before, each.end() * _PAGE_BYTES - before) for each in _WRITTEN.finditer(kinds)
+        (each.start() * PAGE_BYTES - before, each.end() * PAGE_BYTES - before) for each in _WRITTEN.finditer(kinds)
     )
     return [(max(start, 0), min(end, length)) for start, end in edges]
 
@@ -389,7 +389,7 @@ def _page_kinds(begin: int, length: int, pagemap: Path) -> bytes | None:
     """A byte a page."""
     if sys.platform != "linux":
         return None
-    first, last = begin // _PAGE_BYTES, (begin + length - 1) // _PAGE_BYTES
+    first, last = begin // PAGE_BYTES, (begin + length - 1) // PAGE_BYTES
     count = last - first + 1
     try:
         fd = os.open(pagemap, os.O_RDONLY | os.O_CLOEXEC)

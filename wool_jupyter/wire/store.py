@@ -70,7 +70,7 @@ class Store:
         *,
         places: Sequence[str],
         name: str,
-        digest: Digest = contents.digest,
+        digest: Digest = contents.watched,
     ) -> "tuple[Parcel, Lease]":
         """As `buffers.pack`, without writing again what is there. The lease is to be released when no receiver needs the parcel."""
         lease = self.lease(views, digest=digest)
@@ -81,7 +81,7 @@ class Store:
             lease.release()
             raise
 
-    def lease(self, views: Sequence[memoryview], *, digest: Digest = contents.digest) -> "Lease":
+    def lease(self, views: Sequence[memoryview], *, digest: Digest = contents.watched) -> "Lease":
         """Of those that are large. One that finds no room is left out."""
         lease = Lease(self._released)
         large = [(number, view) for number, view in enumerate(views) if view.nbytes >= segments.SEGMENT_BYTES]
