@@ -98,7 +98,7 @@ class Terms:
     grace_s: float = INTERRUPT_GRACE_S  # as an `Item` has it
     cost: Cost | None = None  # of whatever is submitted; None: of each function its own
     native_threads: int | None = None  # None: the line's
-    digest: Digest = contents.digest  # of large data
+    digest: Digest = contents.watched  # of large data
 
     def __post_init__(self) -> None:
         _check_retries(self.retries)

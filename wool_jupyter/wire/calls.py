@@ -108,7 +108,7 @@ class Data(NamedTuple):
 
     places: tuple[str, ...]
     store: Store | None = None  # what it has is not written again
-    digest: Digest = contents.digest  # by which it knows
+    digest: Digest = contents.watched  # by which it knows
 
 
 class PackedCall(NamedTuple):
