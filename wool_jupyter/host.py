@@ -31,7 +31,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
 
-_PAGE_BYTES = mmap.PAGESIZE
+PAGE_BYTES = mmap.PAGESIZE
 _NO_LIMIT_BYTES = 1 << 62  # version 1 says "no limit" with the largest number of pages
 
 
@@ -349,38 +349,45 @@ def address(memory: "ReadableBuffer") -> int:
         ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
 
 
+def copy(target: int, source: int, nbytes: int) -> None:
+    """Between addresses, which the caller keeps valid; other threads run meanwhile."""
+    import ctypes
+
+    ctypes.memmove(target, source, nbytes)
+
+
 _PAGEMAP = Path("/proc/self/pagemap")
 
 
 def has_own_pages(begin: int, length: int, pagemap: Path = _PAGEMAP) -> bool | None:
     """Whether something was written into this part of a private mapping of a file, so that it has pages of its own; None where the
     system does not tell (Linux does since 4.2)."""
-    found = _own_pages(begin, length, pagemap)
-    return None if found is None else bool(found[0])
+    kinds = _page_kinds(begin, length, pagemap)
+    return None if kinds is None else bool(kinds.translate(None, delete=_NOT_WRITTEN))
 
 
 def own_pages(begin: int, length: int, pagemap: Path = _PAGEMAP) -> list[tuple[int, int]] | None:
     """As spans in bytes, from `begin` on; None as of `has_own_pages`."""
-    found = _own_pages(begin, length, pagemap)
-    if found is None:
+    kinds = _page_kinds(begin, length, pagemap)
+    if kinds is None:
         return None
-    bits, count = found
-    flags = bits.to_bytes(8 * count, "little")[7::8]
-    before = begin % _PAGE_BYTES
+    before = begin % PAGE_BYTES
     edges = (
-        (each.start() * _PAGE_BYTES - before, each.end() * _PAGE_BYTES - before) for each in _WRITTEN.finditer(flags)
+        (each.start() * PAGE_BYTES - before, each.end() * PAGE_BYTES - before) for each in _WRITTEN.finditer(kinds)
     )
     return [(max(start, 0), min(end, length)) for start, end in edges]
 
 
-_WRITTEN = re.compile(rb"\x20+")
+# The highest byte of what `pagemap` has of a page. Bits: 7 it is present, 6 it is swapped out, 5 it is the file's.
+_NOT_WRITTEN = bytes(kind for kind in range(256) if not kind & 0xC0 or kind & 0x20)
+_WRITTEN = re.compile(b"[^" + re.escape(_NOT_WRITTEN) + b"]+")
 
 
-def _own_pages(begin: int, length: int, pagemap: Path) -> tuple[int, int] | None:
-    """A number with bit 61 of each page's 64 bits set where the page is its own, and the number of pages."""
+def _page_kinds(begin: int, length: int, pagemap: Path) -> bytes | None:
+    """A byte a page."""
     if sys.platform != "linux":
         return None
-    first, last = begin // _PAGE_BYTES, (begin + length - 1) // _PAGE_BYTES
+    first, last = begin // PAGE_BYTES, (begin + length - 1) // PAGE_BYTES
     count = last - first + 1
     try:
         fd = os.open(pagemap, os.O_RDONLY | os.O_CLOEXEC)
@@ -392,11 +399,7 @@ def _own_pages(begin: int, length: int, pagemap: Path) -> tuple[int, int] | None
         return None
     finally:
         os.close(fd)
-    if len(raw) != 8 * count:
-        return None
-    # Bits of a page: 63 it is present, 62 it is swapped out, 61 it is the file's. In one number, for a loop takes 50 times as long.
-    pages, bit_61 = int.from_bytes(raw, "little"), int.from_bytes(b"\0\0\0\0\0\0\0\x20" * count, "little")
-    return ((pages >> 2) | (pages >> 1)) & ~pages & bit_61, count
+    return raw[7::8] if len(raw) == 8 * count else None
 
 
 def watches_files() -> bool:

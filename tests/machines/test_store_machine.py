@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from tests.support.machines import every_profile
 from tests.support.readers import Reader, reader
 from tests.support.sides import store_in
-from wool_jupyter.wire import segments
+from wool_jupyter.wire import mappings, segments
 from wool_jupyter.wire.buffers import Ref
 from wool_jupyter.wire.store import Lease, Store
 
@@ -155,7 +155,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_on_the_way_is_there(self):
         for sent in self.sent:
-            assert set(segments.mapped(sent.ref.file, 0, SIZE)[::4096]) == {sent.fill}
+            assert set(mappings.mapped(sent.ref.file, 0, SIZE)[::4096]) == {sent.fill}
 
     def teardown(self):
         try:

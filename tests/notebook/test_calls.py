@@ -263,7 +263,7 @@ def test_errors_show_the_lines_of_the_function_and_none_of_ours(calls):
 def test_what_ends_a_worker_is_said_in_words_and_harms_nobody_else(calls):
     error = calls.run("pool.submit(os._exit, 3).result()").error
     assert error.ename == "WorkerDied"
-    assert "exited with code 3. This call had begun, and may have run in part" in error.evalue
+    assert "exited with code 3. `_exit(3)` had begun, and may have run in part" in error.evalue
     assert "wool_jupyter" not in error.traceback
     assert calls.run("pool.submit(sys.exit, 4).result()").error.ename == "SystemExit"
     assert calls.value("pool.submit(abs, -1).result()") == 1

@@ -49,7 +49,7 @@ def test_the_death_of_a_worker_that_ran_an_awaited_call_is_told_in_words(calls, 
     calls.ok(f"import os\ndef dies(): {death}")
     error = calls.wool_error("import os; print('awaits', os.getpid())\nawait pool.submit(dies)")
     assert error.ename == "WorkerDied"
-    assert re.fullmatch(rf"The worker \(pid \d+\) {words}\. The call may have run in part", error.evalue)
+    assert re.fullmatch(rf"The worker \(pid \d+\) {words}\. `dies\(\)` may have run in part", error.evalue)
 
 
 @pytest.mark.parametrize(

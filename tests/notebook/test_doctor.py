@@ -165,7 +165,7 @@ def test_logs_show_what_a_worker_wrote_outside_of_cells(fresh_kernel, tmp_path):
 
 def test_logs_show_where_a_worker_crashed(fresh_kernel):
     fresh_kernel.ok("%wool start -n 1")
-    assert fresh_kernel.ok("%wool logs").stdout.endswith("/log is empty\n")
+    assert "nothing was written outside of cells so far" in fresh_kernel.ok("%wool logs").stdout
     error = fresh_kernel.wool_error("import ctypes\ndef crash():\n    ctypes.string_at(0)\ncrash()")
     assert "`%wool logs`" in error.evalue
     text = fresh_kernel.ok("%wool logs").stdout

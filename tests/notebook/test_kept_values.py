@@ -54,6 +54,65 @@ def test_a_process_of_the_kernel_stays_its_own(kernel):
     assert kernel.value("(child.terminate(), child.wait())") == (None, -15)
 
 
+FINISHED = """
+import re, threading, multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+from tqdm import tqdm
+
+with multiprocessing.Pool(2) as pool:
+    squares = pool.map(abs, [-1, -2])
+with ThreadPoolExecutor(2) as executor:
+    futures = [executor.submit(abs, -n) for n in range(3)]
+thread = threading.Thread(target=abs, args=(1,))
+thread.start()
+thread.join()
+child = multiprocessing.Process(target=abs, args=(1,))
+child.start()
+child.join()
+numbers = (n for n in range(3))
+found = [*numbers]
+match = re.search("a+", "xaay")
+with tqdm(total=3, file=sys.stdout) as bar:
+    bar.update(3)
+out = sys.stdout
+"""
+
+
+def test_what_has_ended_comes_home_and_pins_no_worker(fresh_kernel):
+    kernel = fresh_kernel
+    result = kernel.wool(f"import sys{FINISHED}")
+    assert [line for line in result.stderr.splitlines() if line.startswith("wool:")] == []
+    assert "keeps" not in kernel.ok("%wool status").stdout
+    assert kernel.value("(match.group(), match.span(), squares, [f.result() for f in futures])") == (
+        "aa", (1, 3), [1, 2], [0, 1, 2])  # fmt: skip
+    assert kernel.value("(thread.is_alive(), child.exitcode, list(numbers), bar.n)") == (False, 0, [], 3)
+    for use, says in {"pool.map(abs, [1])": "Pool not running", "executor.submit(abs)": "after shutdown"}.items():
+        assert says in kernel.run(use).error.evalue
+    assert kernel.ok("print('here', file=out)").stdout == "here\n"
+    again = kernel.wool("print(match.group(), thread.is_alive(), child.exitcode, next(numbers, None), file=out)")
+    assert (again.stdout, again.stderr) == ("aa False 0 None\n", "")
+
+
+def test_what_a_plain_cell_has_ended_can_be_read(kernel):
+    kernel.ok("import sys, logging\nthread = None\nhandler = logging.StreamHandler(sys.stdout)" + FINISHED)
+    result = kernel.wool(
+        "print(match.group(), thread.is_alive(), child.exitcode, list(numbers), len(futures), file=out)\n"
+        "box = [pool, executor]\nhandler.stream.write('by the handler\\n')\nmatch, thread"
+    )
+    assert result.stdout.splitlines()[0] == "aa False 0 [] 3"
+    assert "by the handler" in result.stdout
+    assert result.stderr == ""
+    assert kernel.value("(box[0] is pool, box[1] is executor, _[0] is match, _[1] is thread)") == (True,) * 4
+    assert kernel.ok("print('here', file=out)").stdout == "here\n"
+
+
+def test_a_cell_that_changes_what_holds_them_leaves_them_as_they_are(kernel):
+    kernel.ok(f"import sys{FINISHED}\nbox = [thread, child]; before = thread.ident, child.pid")
+    kernel.wool("box.append(len(box))")
+    assert kernel.value("(box[0] is thread, box[1] is child, box[2:])") == (True, True, [2])
+    assert kernel.value("before == (thread.ident, child.pid)")
+
+
 @pytest.mark.parametrize("use", ["%%wool\n{}", "{}"])
 def test_a_temporary_directory_that_a_cell_has_made_is_there_until_its_name_goes(kernel, use):
     kernel.wool(

@@ -83,6 +83,32 @@ def test_a_cell_that_needs_a_stopped_worker_waits_for_it_with_a_line(fresh_kerne
     assert (result.status, result.stdout) == ("ok", f"{pid} [0, 1, 2]\n")
 
 
+def test_a_job_that_waits_for_stopped_workers_says_why(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    pid = int(fresh_kernel.wool("import os; os.getpid()").value)
+    hold_still(pid)
+    job = fresh_kernel.begin("%%wool --bg\nfound = os.getpid()")
+    job.result()
+    why = line_of(pid).removeprefix("wool: ").rstrip()
+    job.late(lambda result: result.outputs[-1].text == f"wool: job 1 waits for a worker: {why}")
+    assert f"job 1 waits for a worker: {why}  ·  In[" in fresh_kernel.ok("%wool jobs").stdout
+    os.kill(pid, signal.SIGCONT)
+    fresh_kernel.ok("%wool wait")
+    assert fresh_kernel.value("found") == pid
+    assert "stopped" not in fresh_kernel.ok("%wool jobs").stdout
+
+
+def test_calls_that_wait_for_stopped_workers_say_why(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1\nimport os, wool_jupyter\npool = wool_jupyter.pool()")
+    pid = fresh_kernel.value("pool.submit(os.getpid).result()")
+    hold_still(pid)
+    running = fresh_kernel.begin("pool.submit(os.getpid).result()")
+    assert running.wait_for("(`kill -CONT").stderr == line_of(pid)
+    os.kill(pid, signal.SIGCONT)
+    result = running.result()
+    assert (int(result.value), result.stderr) == (pid, line_of(pid))
+
+
 def test_an_awaited_call_runs_inside_the_body_when_the_other_worker_is_stopped(fresh_kernel):
     fresh_kernel.ok("%wool start -n 2\nimport os, wool_jupyter\npool = wool_jupyter.pool()")
     fresh_kernel.ok("from wool_jupyter.notebook.runtime import runtime")

@@ -7,6 +7,7 @@ import pytest
 from tests.support.pools import pool_workers
 from tests.support.waiting import wait_until
 from wool_jupyter.notebook.commands import Commands
+from wool_jupyter.notebook.magics import COMMANDS
 
 WAITS = "%%wool\nimport threading\nprint('begun', flush=True)\nthreading.Event().wait()"
 
@@ -116,6 +117,81 @@ def test_on_a_worker_it_says_where_it_belongs(kernel, body):
     result = kernel.run("%%wool\n" + body)
     assert "this cell runs on a worker: put it into a cell without %%wool" in result.stderr
     assert "no pool runs" not in result.stdout
+
+
+def test_help_tells_of_every_command_and_option(kernel):
+    text = said(kernel, "%wool help")
+    assert text == said(kernel, "%wool --help") == said(kernel, "%wool -h")
+    for word in COMMANDS:
+        assert re.search(rf"^  {word}\b.*  \w", text, re.MULTILINE), word
+    of_a_cell = said(kernel, "%%wool --help\nprint('ran')")
+    assert text.startswith(of_a_cell.partition("\n\nThe cell has not run.")[0])
+    for option in ("-i NAMES", "-o NAMES", "--bg"):
+        assert re.search(rf"^  {option} +\w", of_a_cell, re.MULTILINE), option
+    assert "\nran" not in of_a_cell
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("line", ["%wool scale --help", "%wool -h scale"])
+def test_help_of_a_command_does_nothing_else(kernel, line):
+    before = option(kernel)
+    text = said(kernel, line)
+    assert "%wool scale N\n" in text or "scale N " in text
+    assert option(kernel) == before
+
+
+def test_help_is_a_command_and_a_call_of_help_is_none(kernel):
+    assert "Help on built-in function abs" in kernel.ok("%wool help(abs)").stdout
+
+
+def test_a_death_is_told_with_its_time(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 1")
+    fresh_kernel.wool_error("import os; os._exit(1)")
+    assert re.search(r"exited with code 1, \d+ s ago$", said(fresh_kernel, "%wool status"), re.MULTILINE)
+
+
+KEEPS = "%%wool\nimport threading\ngen = (i for i in range(5))\nlock = threading.Lock()"
+GONE = "`{}` ({}) lived on a worker that is gone: run In[{}] again, which made it"
+
+
+@pytest.mark.parametrize("line", ["%wool stop", "%wool restart", "%wool restart {}", "import os; os.kill({}, 9)"])
+def test_values_whose_worker_was_ended_are_named_and_look_gone(fresh_kernel, line):
+    fresh_kernel.ok("%wool start -n 1")
+    (worker,) = status(fresh_kernel)
+    made = fresh_kernel.ok(KEEPS).execution_count
+    fresh_kernel.ok("box = [gen]")
+    text = said(fresh_kernel, line.format(worker[1 if "kill" in line else 0]))
+    if "kill" not in line:
+        assert f"; what lived there is gone: `gen` of In[{made}], `lock` of In[{made}]\n" in text
+    gone = GONE.format("gen", "generator", made)
+    wait_until(lambda: fresh_kernel.ok("gen").value == f"<{gone}>")
+    assert fresh_kernel.ok("box").value == f"[<{gone}>]"
+    assert fresh_kernel.run("next(gen)").error.evalue == gone
+    assert fresh_kernel.wool_error("next(gen)").evalue == gone
+    assert "keeps" not in said(fresh_kernel, "%wool status")
+    assert fresh_kernel.ok(KEEPS + "\nnext(gen)").value == "0"
+    assert "kept on a worker: use it in a %%wool cell" in fresh_kernel.ok("gen").value
+
+
+def test_a_value_that_was_shown_as_its_worker_shows_it_is_not_when_that_is_gone(fresh_kernel):
+    assert fresh_kernel.wool("(i for i in ())").value.startswith("<generator")
+    fresh_kernel.ok("shown = _")
+    fresh_kernel.ok("%wool stop")
+    assert "lived on a worker that is gone" in fresh_kernel.ok("shown").value
+
+
+def test_only_what_lived_on_the_worker_that_is_restarted_is_gone(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 2")
+    fresh_kernel.ok(KEEPS)
+    home = next(uid for uid, *_ in status(fresh_kernel) if "keeps" in line_of(fresh_kernel, uid))
+    other = next(uid for uid, *_ in status(fresh_kernel) if uid != home)
+    assert "is gone" not in said(fresh_kernel, f"%wool restart {other}")
+    assert "kept on a worker" in fresh_kernel.ok("gen").value
+    assert "is gone" in said(fresh_kernel, f"%wool restart {home}")
+
+
+def line_of(kernel, uid):
+    return next(line for line in said(kernel, "%wool status").splitlines() if uid in line)
 
 
 def test_interrupt_reaches_what_no_main_thread_waits_for(fresh_kernel):

@@ -42,6 +42,12 @@ class Submitter:
         with self._lock:
             self.unfinished += 1
 
+    def notice(self, text):
+        pass
+
+    def queued(self):
+        pass
+
     def settled(self):
         with self._lock:
             self.unfinished -= 1

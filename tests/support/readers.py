@@ -7,8 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from wool_jupyter.wire import segments
+from wool_jupyter.wire import layout, mappings
 from wool_jupyter.wire.buffers import Ref
 
 
@@ -67,7 +68,8 @@ def _serve() -> None:
         match command:
             case "map":
                 try:
-                    held.append(segments.mapped(words[0], int(words[1]), int(words[2])))
+                    idle = layout.idle_beside(str(Path(words[0]).parent))
+                    held.append(mappings.mapped(words[0], int(words[1]), int(words[2]), idle=idle))
                     answer = "mapped"
                 except OSError as error:
                     answer = type(error).__name__

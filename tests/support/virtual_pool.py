@@ -146,7 +146,7 @@ class VirtualPool:
         """Calls of one function have a common cost."""
         cost = self.costs.setdefault(function, Cost())
         items = [
-            Item(Future(self._callbacks), origin, origin.state if ambient is None else ambient, name, cost, 0,
+            Item(Future(self._callbacks), origin, origin.state if ambient is None else ambient, name, name, cost, 0,
                  lambda _: origin.settled(), 1, 1.0, name.encode())
             for name in names
         ]  # fmt: skip
@@ -193,4 +193,10 @@ class Origin:
         pass
 
     def lost(self, worker):
+        pass
+
+    def notice(self, text):
+        pass
+
+    def queued(self):
         pass

@@ -57,12 +57,12 @@ def test_what_is_recalled_is_not_taken():
 def test_a_function_is_packed_once_for_many_arguments(tmp_path):
     function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
     for args in ((1, 2), ("a", "b")):
-        packed = function.pack_arguments(args, {})
+        packed = function.pack_arguments(calls.Invocation(operator.add, args, {}))
         assert calls.unpack_arguments(packed.body) == (args, {})
     unpacked = calls.unpack_call(calls.decode_request(function.body))
     assert unpacked.function is operator.add
-    with pytest.raises(CannotShip, match=r"`argument 2` \(generator\) can't be shipped"):
-        function.pack_arguments((1, (n for n in ())), {})
+    with pytest.raises(CannotShip, match=r"`argument 2` \(generator\) of `add` can't be shipped"):
+        function.pack_arguments(calls.Invocation(operator.add, (1, (n for n in ())), {}))
 
 
 class Number(int):
@@ -74,7 +74,7 @@ def test_scalars_travel_without_a_notebook_s_pickler(value, tmp_path, monkeypatc
     function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
     with monkeypatch.context() as patched:
         patched.setattr(pickling, "NotebookPickler", None)
-        arguments = function.pack_arguments((value, value), {}).body
+        arguments = function.pack_arguments(calls.Invocation(function, (value, value), {})).body
         outcome = calls.pack_outcome(value, places=(str(tmp_path),))
     assert calls.unpack_arguments(arguments) == ((value, value), {})
     found = calls.unpack_outcome(outcome)
@@ -83,7 +83,7 @@ def test_scalars_travel_without_a_notebook_s_pickler(value, tmp_path, monkeypatc
 
 def test_what_only_looks_like_a_scalar_travels_as_what_it_is(tmp_path):
     function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
-    (found,), _ = calls.unpack_arguments(function.pack_arguments((Number(1),), {}).body)
+    (found,), _ = calls.unpack_arguments(function.pack_arguments(calls.Invocation(function, (Number(1),), {})).body)
     assert type(found) is Number
     assert type(calls.unpack_outcome(calls.pack_outcome(Number(2), places=()))) is Number
 

@@ -18,7 +18,7 @@ import pytest
 from tests.support.readers import reader
 from tests.support.waiting import wait_until
 from wool_jupyter import host
-from wool_jupyter.wire import segments
+from wool_jupyter.wire import mappings, segments
 from wool_jupyter.wire.buffers import Ref
 
 SIZE = segments.SEGMENT_BYTES
@@ -58,13 +58,13 @@ def written(fill, data, idle, *, size=SIZE, is_free=segments.nobody_maps):
 def sent(fill, data, idle, **options):
     """Mapped as it was on its way, and idle afterwards."""
     file = written(fill, data, idle, **options)
-    mapping = segments.mapped(file, 0, options.get("size", SIZE))
+    mapping = mappings.mapped(file, 0, options.get("size", SIZE), idle=idle)
     return mapping, segments.let_go(file, idle=idle)
 
 
 def test_what_is_read_is_what_was_written_and_each_reader_has_its_own(data, idle):
     file = written(7, data, idle)
-    one, other = segments.mapped(file, 0, SIZE), segments.mapped(file, 0, SIZE)
+    one, other = mappings.mapped(file, 0, SIZE), mappings.mapped(file, 0, SIZE)
     one[0] = 1
     assert (one[0], other[0], Path(file).read_bytes()[0]) == (1, 7, 7)
 
@@ -74,7 +74,7 @@ def test_a_part_is_mapped_from_any_byte(data, tmp_path):
     file = segments.new_name(data)
     assert segments.create(file, content.nbytes, [(memoryview(content), 0)])
     for begin, length in ((0, 300_000), (4096, 300_000), (5001, 300_001), (5001, 70)):
-        assert bytes(segments.mapped(file, begin, length)) == bytes(content[begin : begin + length])
+        assert bytes(mappings.mapped(file, begin, length)) == bytes(content[begin : begin + length])
 
 
 def test_an_idle_file_is_written_again_and_has_another_name(data, idle):
@@ -101,7 +101,7 @@ def test_without_the_folder_no_file_is_written_again(data, idle):
     assert segments.write_again(view(2), data, idle=segments.Idles(idle)) is None
 
 
-@pytest.mark.parametrize("size", [SIZE, 8 << 20])  # by `pwrite`, and into a mapping that is kept
+@pytest.mark.parametrize("size", [SIZE, 8 << 20])  # by `pwrite`, and into a mapping that is kept; so does the reader
 @pytest.mark.parametrize(("is_free", "is_right"), [(segments.nobody_maps, True), (ignoring_locks, False)])
 def test_what_is_held_is_never_written_over(data, idle, size, is_free, is_right):
     chance = random.Random(5)
@@ -119,16 +119,17 @@ def test_what_is_held_is_never_written_over(data, idle, size, is_free, is_right)
 
 @pytest.mark.parametrize(("is_free", "is_right"), [(segments.nobody_maps, True), (ignoring_locks, False)])
 @pytest.mark.parametrize("forks", [False, True])
-def test_what_another_process_holds_or_a_fork_of_it_is_never_written_over(data, idle, is_free, is_right, forks):
+@pytest.mark.parametrize("size", [SIZE, 8 << 20])
+def test_what_another_process_holds_or_a_fork_of_it_is_never_written_over(data, idle, size, is_free, is_right, forks):
     with reader() as there:
         for fill in (1, 2):
-            file = written(fill, data, idle)
-            assert there.map(Ref(0, file, 0, SIZE)) == "mapped"
+            file = written(fill, data, idle, size=size)
+            assert there.map(Ref(0, file, 0, size)) == "mapped"
             segments.let_go(file, idle=idle)
         there.drop(1)
         if forks:
             assert there.fork() == "forked"
-        inodes = {Path(sent(fill, data, idle, is_free=is_free)[1]).stat().st_ino for fill in range(11, 21)}
+        inodes = {Path(sent(fill, data, idle, size=size, is_free=is_free)[1]).stat().st_ino for fill in range(11, 21)}
         assert len(inodes) <= 2  # so they were written again
         assert (there.contents() == [{1}]) is is_right
 
@@ -151,9 +152,10 @@ DERIVED = {
 
 
 @pytest.mark.parametrize("way", DERIVED)
-def test_whatever_is_made_from_a_mapping_holds_it(data, idle, way):
-    file = written(1, data, idle)
-    array = np.frombuffer(segments.mapped(file, 0, SIZE), "f8")
+@pytest.mark.parametrize("size", [SIZE, 8 << 20])
+def test_whatever_is_made_from_a_mapping_holds_it(data, idle, way, size):
+    file = written(1, data, idle, size=size)
+    array = np.frombuffer(mappings.mapped(file, 0, size, idle=idle), "f8")
     made = DERIVED[way](array)
     del array
     assert segments.is_mapped(file)
@@ -166,7 +168,7 @@ def test_who_comes_late_finds_nothing_rather_than_other_data(data, idle):
     before = sent(1, data, idle)[1]
     written(2, data, idle)
     with pytest.raises(FileNotFoundError):
-        segments.mapped(before, 0, SIZE)
+        mappings.mapped(before, 0, SIZE)
 
 
 def test_who_has_opened_it_before_and_locks_it_later_finds_nothing_either(data, idle):
@@ -205,6 +207,15 @@ def test_only_what_nobody_maps_is_removed_and_its_memory_goes_at_once(data, idle
     assert not Path(file).exists()
 
 
+def test_what_is_copied_in_pieces_is_whole(data, idle, monkeypatch):
+    monkeypatch.setattr(segments, "_COPY_BYTES", (3 << 20) + 1)
+    content = np.random.default_rng(1).bytes((8 << 20) + 5)
+    name = sent(1, data, idle, size=9 << 20)[1]
+    file = segments.write_again(memoryview(content), data, idle=segments.Idles(idle))
+    assert not Path(name).exists()
+    assert Path(file).read_bytes()[: len(content)] == content
+
+
 def test_a_full_place_gives_back_what_is_idle(tmp_path):
     place = tmp_path / "tiny"
     with tiny(place):
@@ -218,11 +229,20 @@ def test_a_full_place_gives_back_what_is_idle(tmp_path):
         assert segments.write(view(4, 4 << 20), data, idle=segments.Idles(idle)) is None
 
 
+def test_a_full_place_takes_nothing_and_nothing_is_left_there(tmp_path):
+    """Of this size no pages are reserved in memory: it is full when half of the file has been written."""
+    place = tmp_path / "tiny"
+    with tiny(place, "48m"):
+        assert not segments.create(str(place / "data" / "a"), 64 << 20, [(view(1, 64 << 20), 0)])
+        assert list((place / "data").iterdir()) == []
+        assert segments.create(str(place / "data" / "a"), 40 << 20, [(view(1, 40 << 20), 0)])
+
+
 @contextmanager
-def tiny(place):
+def tiny(place, size="3200k"):
     """A file system of three megabytes and a bit."""
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3200k", "tmpfs", place], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], check=True)
     try:
         yield
     finally:
@@ -232,16 +252,16 @@ def tiny(place):
 @pytest.mark.skipif(sys.platform != "linux", reason="only there the system tells which pages are written")
 def test_memory_that_is_a_files_content_is_recognised_until_it_is_written(data, idle):
     file = written(1, data, idle)
-    array = np.frombuffer(segments.mapped(file, 4096, SIZE - 4096), "u1")
+    array = np.frombuffer(mappings.mapped(file, 4096, SIZE - 4096), "u1")
     part = array[10_000:-10_000]
-    place = segments.place_of(memoryview(part))
+    place = mappings.place_of(memoryview(part))
     assert (place.file, place.offset) == (file, 14_096)
     array[5] = 9
-    assert segments.place_of(memoryview(part)) == place  # another page
-    assert segments.place_of(memoryview(array)) is None
+    assert mappings.place_of(memoryview(part)) == place  # another page
+    assert mappings.place_of(memoryview(array)) is None
     part[-1] = 9
-    assert segments.place_of(memoryview(part)) is None
-    assert segments.place_of(view()) is None
+    assert mappings.place_of(memoryview(part)) is None
+    assert mappings.place_of(view()) is None
 
 
 def test_written_pages_are_known_where_the_system_tells(tmp_path):
@@ -256,7 +276,7 @@ def test_thousands_of_arrays_do_not_exhaust_the_descriptors(data, idle):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
     try:
-        held = [segments.mapped(file, 0, SIZE) for _ in range(250)]
+        held = [mappings.mapped(file, 0, SIZE) for _ in range(250)]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     held[-1][0] = 2
@@ -284,7 +304,7 @@ def test_large_data_goes_to_the_disk_when_memory_is_short(tmp_path, monkeypatch)
 @pytest.mark.skipif(sys.platform != "linux", reason="only there the system tells which pages are written")
 def test_written_pages_are_told_as_spans_of_the_memory_that_was_asked_for(data, idle):
     file = written(1, data, idle)
-    array = np.frombuffer(segments.mapped(file, 100, SIZE - 100), "u1")
+    array = np.frombuffer(mappings.mapped(file, 100, SIZE - 100), "u1")
     begin, page = host.address(array), 4096
     assert host.own_pages(begin, array.nbytes) == []
     array[0] = array[3 * page] = array[4 * page] = array[-1] = 9

@@ -2,13 +2,15 @@
 
 import gc
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 from tests.support.readers import reader
 from tests.support.sides import store_in
-from wool_jupyter.wire import buffers, calls, contents, segments, store
+from tests.support.waiting import wait_until
+from wool_jupyter.wire import buffers, calls, contents, mappings, segments, store
 from wool_jupyter.wire.contents import SAMPLED_BYTES, Remembered
 
 SIZE = segments.SEGMENT_BYTES
@@ -37,7 +39,7 @@ def sent(kept, fill, size=SIZE):
     """An array that is gone, as it was mapped before its lease ended."""
     given = lease(kept, array(fill, size))
     (ref,) = given.refs
-    view = segments.mapped(ref.file, ref.offset, ref.length)
+    view = mappings.mapped(ref.file, ref.offset, ref.length)
     given.release()
     return view
 
@@ -59,6 +61,62 @@ def test_equal_contents_of_one_message_are_two_objects_for_its_receiver(kept, tm
     assert (one[0], other[0]) == (7, 1)
 
 
+def test_very_large_contents_are_one_file_and_a_byte_between_makes_it_another(kept, tmp_path):
+    held = [array(1, SAMPLED_BYTES) for _ in range(3)]
+    held[2][5000] = 2  # where a sample does not look
+    first, second = (lease(kept, each).refs[0] for each in held[:2])
+    assert first == second
+    assert len(files(tmp_path)) == 1  # and none that was written and not needed
+    assert lease(kept, held[2]).refs[0].file != first.file
+    assert len(files(tmp_path)) == 2
+
+
+def test_what_is_new_for_sure_is_written_before_it_has_been_read_for_its_digest(kept, tmp_path):
+    def late(view):
+        wait_until(lambda: [path for path in files(tmp_path) if path.stat().st_size == view.nbytes])
+        return contents.digest(view)
+
+    given = lease(kept, array(1, SAMPLED_BYTES), digest=late)
+    assert lease(kept, array(1, SAMPLED_BYTES)).refs == given.refs
+
+
+def test_without_a_thread_it_is_read_all_the_same(kept, tmp_path, monkeypatch):
+    def refuses(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(contents._thread, "start_new_thread", refuses)
+    one, other = lease(kept, array(1, SAMPLED_BYTES)), lease(kept, array(1, SAMPLED_BYTES))
+    assert one.refs == other.refs
+
+
+def test_new_content_that_two_threads_have_at_once_is_one_file(kept, tmp_path, monkeypatch):
+    """Each takes it for new: neither has written when the other looks."""
+    both, looks = threading.Barrier(2, timeout=30), kept._has_like
+    found = []
+
+    def together(*content):
+        is_there = looks(*content)
+        both.wait()
+        return is_there
+
+    monkeypatch.setattr(kept, "_has_like", together)
+
+    def sends():
+        found.append(lease(kept, array(1, SAMPLED_BYTES)))
+
+    threads = [threading.Thread(target=sends) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    one, other = (given.refs[0] for given in found)
+    assert one == other
+    assert len(files(tmp_path, "data")) == 1
+    for given in found:
+        given.release()
+    assert contents.digest(memoryview(files(tmp_path, "data")[0].read_bytes())) == one.digest
+
+
 def test_what_is_small_is_left_to_the_message(kept, tmp_path):
     small, large = memoryview(array(size=SIZE - 1)), memoryview(array())
     given = kept.lease([small, large])
@@ -71,9 +129,9 @@ def test_an_array_that_was_changed_is_other_data_and_its_file_is_written_again(k
     for fill in (1, 2, 3):
         changing[-1] = fill
         given = lease(kept, changing)
-        assert segments.mapped(given.refs[0].file, 0, SIZE)[-1] == fill
+        assert mappings.mapped(given.refs[0].file, 0, SIZE)[-1] == fill
         given.release()
-    assert len(files(tmp_path)) == 2  # the last but one became idle when the third was there
+    assert len(files(tmp_path)) == 1  # nobody else has what was there before
 
 
 def test_the_file_of_an_array_that_is_gone_is_written_again(kept, tmp_path):
@@ -86,7 +144,7 @@ def test_a_file_on_the_way_is_not_written_again(kept, tmp_path):
     given = lease(kept, array(1))  # nobody has mapped it yet
     for fill in (2, 3):
         sent(kept, fill).release()
-    assert set(segments.mapped(given.refs[0].file, 0, SIZE)) == {1}
+    assert set(mappings.mapped(given.refs[0].file, 0, SIZE)) == {1}
     assert len(files(tmp_path)) == 2
     given.release()
     given.release()  # idempotent
@@ -126,7 +184,7 @@ def test_what_came_from_a_worker_and_was_not_changed_is_passed_on_as_it_is(kept,
     came[0] = 6
     (ref,) = lease(kept, came).refs
     assert ref.file != str(idle)
-    assert segments.mapped(ref.file, 0, SIZE)[0] == 6
+    assert mappings.mapped(ref.file, 0, SIZE)[0] == 6
 
 
 def result(tmp_path, made):
@@ -140,7 +198,7 @@ def test_what_was_passed_on_stays_as_long_as_its_lease(kept, tmp_path):
     given = lease(kept, came)
     del came, view
     sent(kept, 6).release()
-    assert set(segments.mapped(given.refs[0].file, 0, SIZE)) == {5}
+    assert set(mappings.mapped(given.refs[0].file, 0, SIZE)) == {5}
     given.release()
     sent(kept, 7).release()
     sent(kept, 8).release()
@@ -171,7 +229,7 @@ def test_a_file_that_somebody_swept_away_is_written_anew(kept, tmp_path):
     (ref,) = lease(kept, held).refs
     (tmp_path / "data" / ref.file.rpartition("/")[2]).unlink()
     (ref,) = lease(kept, held).refs
-    assert set(segments.mapped(ref.file, 0, SIZE)) == {1}
+    assert set(mappings.mapped(ref.file, 0, SIZE)) == {1}
 
 
 _opened: list[str] | None = None
@@ -213,16 +271,16 @@ def test_a_file_that_became_idle_within_a_message_is_as_large_as_it_is(kept, tmp
     """It has more room than its last content took."""
     size = 12 << 20
     sent(kept, 1, size)
-    smaller, gone = array(2, size - SIZE), array(3, SIZE)
+    smaller = array(2, size - SIZE)
     given = lease(kept, smaller)
     given.release()
-    smaller[:] = 4
+    del smaller
     given = lease(
-        kept, smaller, array(5, size), gone
-    )  # the first one makes its old file idle, and the second fits there
-    assert sorted(each.stat().st_size for each in files(tmp_path)) == [SIZE, size - SIZE, size]
-    for ref, fill in zip(given.refs, (4, 5, 3), strict=True):
-        assert set(bytes(segments.mapped(ref.file, ref.offset, ref.length))) == {fill}
+        kept, array(4, SIZE), array(5, size)
+    )  # the file becomes idle with the first, and the second fits there
+    assert sorted(each.stat().st_size for each in files(tmp_path)) == [SIZE, size]
+    for ref, fill in zip(given.refs, (4, 5), strict=True):
+        assert set(bytes(mappings.mapped(ref.file, ref.offset, ref.length))) == {fill}
     given.release()
 
 
@@ -240,7 +298,7 @@ def test_what_is_in_use_never_gives_way_and_what_finds_no_room_is_left_out(kept,
     held = [array(1), array(2), array(3)]
     on_the_way = lease(kept, held[0])
     given = lease(kept, held[1])
-    mapped = segments.mapped(given.refs[0].file, 0, SIZE)
+    mapped = mappings.mapped(given.refs[0].file, 0, SIZE)
     given.release()
     assert lease(kept, held[2]).refs == []
     again = lease(kept, held[1])  # it is still told of
@@ -250,7 +308,7 @@ def test_what_is_in_use_never_gives_way_and_what_finds_no_room_is_left_out(kept,
     mapped.release()
     assert kept.use() == store.Use(2 * SIZE, SIZE, 2 * SIZE)
     assert len(lease(kept, held[2]).refs) == 1
-    assert set(segments.mapped(on_the_way.refs[0].file, 0, SIZE)) == {1}
+    assert set(mappings.mapped(on_the_way.refs[0].file, 0, SIZE)) == {1}
 
 
 def test_what_would_not_fit_alone_makes_nothing_give_way(kept, tmp_path):

@@ -63,7 +63,7 @@ def test_a_busy_and_an_idle_worker():
 
 def test_a_death_has_its_reason():
     text = as_text(SNAPSHOTS["dead"])
-    assert "was killed by SIGKILL, as the system does when memory runs out; its peak was 7.9 GB 2 s ago" in text
+    assert "was killed by SIGKILL, as the system does when memory runs out; its peak was 7.9 GB, 2 s ago" in text
 
 
 def test_what_pins_and_who_owns_a_worker():

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from wool_jupyter.errors import BlockedOnOwnPool
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.pool.call_words import in_short
 from wool_jupyter.pool.lent import Lent, OtherWorkers
 from wool_jupyter.wire import ambient, calls, pickling
 from wool_jupyter.worker.identity import Identity
@@ -58,7 +59,7 @@ class BorrowedPool:
         try:
             with pickling.unhindered() if is_of_body else nullcontext():
                 packed = calls.pack_blocking(invocation, calls.Data(places))
-            outcome = await self._outcome(packed.body, places, ambient.of_calls())
+            outcome = await self._outcome(packed.body, places, ambient.of_calls(), words=in_short(invocation))
             value, error = calls.Arrived(outcome).loaded()
         finally:
             self._others.forget(places)
@@ -66,12 +67,13 @@ class BorrowedPool:
             raise error
         return value
 
-    async def _outcome(self, body: bytes, places: tuple[str, ...], state: ambient.State) -> bytes:
+    async def _outcome(self, body: bytes, places: tuple[str, ...], state: ambient.State, *, words: str) -> bytes:
+        options: dict[str, Any] = {"places": places, "ambient": state, "words": words}
         if not self._inner.can_run():
-            lent = await self._elsewhere(self._others.place_in_time(body, places=places, ambient=state), _closed)
+            lent = await self._elsewhere(self._others.place_in_time(body, **options), _closed)
         else:
             async with self._turn():  # or all that wait would run here, when another worker is free after the first
-                found = await self._elsewhere(self._others.place(body, places=places, ambient=state), _closed)
+                found = await self._elsewhere(self._others.place(body, **options), _closed)
                 if found is None:
                     return self._inner.run(body, state)
                 lent = found

@@ -19,7 +19,8 @@ from wool_jupyter.notebook import told, widgets
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, Sending, loaded
 from wool_jupyter.notebook.job_output import Place, Record, Shown, joined
-from wool_jupyter.notebook.stopped import StoppedWorkers
+from wool_jupyter.notebook.source import telling_line
+from wool_jupyter.notebook.stopped import EVERY_S, StoppedWorkers
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
 from wool_jupyter.settings import INTERRUPT_GRACE_S
 from wool_jupyter.wire import cells
@@ -38,7 +39,7 @@ class Execution:
         """`news` of each change of state, on whichever thread that happens."""
         self.number = number
         self.cell_number = run.source.number
-        self.first_line = next((line.strip() for line in run.body.splitlines() if line.strip()), "")
+        self.telling_line = telling_line(run.body)
         self.run: CellRun | None = run
         self.sending: Sending | None = None
         self.digests = run.shipment.digests()
@@ -48,6 +49,7 @@ class Execution:
         self.context = contextvars.copy_context()
         self.state = "waiting"
         self.reason = ""  # why it did not end well, in words
+        self.why_it_waits = ""  # where it is not that others are before it, in words
         self.has_lost_pool = False  # it was stopped
         self.is_cancelled = False
         self.arrived = threading.Event()
@@ -97,6 +99,7 @@ class Execution:
         self._tasks = OwnedTasks(f"job {self.number}")
         self._turn = asyncio.Lock()
         try:
+            self._tasks.start(self._watch_the_wait(pool), "wait")
             with told.reported(sending.about) as run:
                 try:
                     run.outcome = outcome = await sending.drive(pool, self)
@@ -113,6 +116,15 @@ class Execution:
         self.state = "running"
         self._tasks.start(self._read_on(call), "text")
         self._news(self)
+
+    async def _watch_the_wait(self, pool: KernelPool) -> None:
+        stopped = StoppedWorkers()
+        while self._call is None:
+            await asyncio.sleep(EVERY_S)
+            stopped.look(lambda: [worker.pid for worker in pool.crew.snapshot()])
+            before, self.why_it_waits = self.why_it_waits, stopped.why()
+            if self._call is None and self.why_it_waits != before:
+                self._news(self)
 
     async def _read_on(self, call: PoolCall) -> None:
         stopped = StoppedWorkers()

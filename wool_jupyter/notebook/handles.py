@@ -18,6 +18,7 @@ class Handles:
         """`changed` is called when a handle was made or has died: at any moment and on any thread."""
         self._changed = changed
         self._alive: dict[str, UUID] = {}
+        self._kept: weakref.WeakValueDictionary[str, Kept] = weakref.WeakValueDictionary()
         self._dead: deque[tuple[UUID, str]] = deque(
             maxlen=10_000
         )  # filled by finalizers, at any moment and on any thread
@@ -25,14 +26,32 @@ class Handles:
     def make(self, result: KeptResult, worker: UUID, *, cell: int) -> Kept:
         kept = Kept(result.key, worker, name=result.name or "_", kind=result.kind, cell=cell)
         self._alive[result.key] = worker
+        self._kept[result.key] = kept
         weakref.finalize(kept, self._died, worker, result.key)
         self._changed()
         return kept
 
     def _died(self, worker: UUID, key: str) -> None:
-        self._alive.pop(key, None)
-        self._dead.append((worker, key))
-        self._changed()
+        if self._alive.pop(key, None) is not None:
+            self._dead.append((worker, key))
+            self._changed()
+
+    def on(self, worker: UUID | None = None) -> list[Kept]:
+        """What lives on that worker, or on any; in the order of the cells that made it."""
+        holders = dict(self._alive)
+        found = [
+            kept for key, kept in list(self._kept.items()) if worker in (None, holders.get(key)) and key in holders
+        ]
+        return sorted(found, key=lambda kept: kept.cell)
+
+    def worker_ended(self, worker: UUID | None = None) -> None:
+        """That one, or all: what lived there is gone. On any thread."""
+        lost = self.on(worker)
+        for kept in lost:
+            kept.gone()
+            self._alive.pop(kept.key, None)
+        if lost:
+            self._changed()
 
     def pins(self, worker: UUID) -> bool:
         """Whether a value that the notebook knows lives there alone. On any thread."""

@@ -107,7 +107,8 @@ class Job:
         bound = _listed([name for name in execution.bound if not name.startswith("_")])
         match execution.state:
             case "waiting":
-                return f"{who} waits for a worker"
+                why = f": {execution.why_it_waits}" if execution.why_it_waits else ""
+                return f"{who} waits for a worker{why}"
             case "running":
                 return (
                     f"{who} runs since {time.strftime('%H:%M:%S', time.localtime(time.time() - execution.elapsed_s()))}"

@@ -89,7 +89,7 @@ def _show(job: "Job") -> None:
 
 def _line(job: "Job") -> str:
     execution = job.execution
-    return f"{job.sentence()}  ·  In[{execution.cell_number}] {execution.first_line}"
+    return f"{job.sentence()}  ·  In[{execution.cell_number}] {execution.telling_line}"
 
 
 def numbered(numbers: list[int]) -> str:

@@ -33,7 +33,9 @@ def show(directory: Path, *, lines: int = LINES) -> str:
         log = ""
         said = f"wool: {layout.log(directory)} can't be read: {error.strerror}"
     else:
-        said = f"wool: {layout.log(directory)}{'' if log.strip() else ' is empty'}"
+        said = f"wool: {layout.log(directory)}"
+        if not log.strip():
+            said = f"wool: nothing was written outside of cells so far (it would stand in {layout.log(directory)})"
     return "\n".join(
         [said, *_last(log, lines), *(line for crash in _crashes(directory) for line in _crash(crash, lines))]
     )

@@ -12,7 +12,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from traitlets import Bool, Float, Int
 
 from wool_jupyter.errors import WoolError
-from wool_jupyter.notebook import comment_form, on_demand, renaming
+from wool_jupyter.notebook import comment_form, on_demand, renaming, usage
 from wool_jupyter.settings import PoolSettings
 
 if TYPE_CHECKING:
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from wool_jupyter.notebook.background import Background
     from wool_jupyter.notebook.runtime import Runtime
 
-COMMANDS = (
-    *("status", "start", "scale", "stop", "restart", "interrupt", "logs", "dashboard", "doctor"),
-    *("jobs", "wait", "cancel", "output"),
-)
+COMMANDS = tuple(usage.COMMANDS)
 
 _DEFAULTS = PoolSettings()
 
@@ -122,6 +119,9 @@ class Wool(Magics):  # type: ignore[misc]
         """
         __tracebackhide__ = True
         options, _, comment = line.partition("#")
+        if not usage.ASKS.isdisjoint(options.split()):
+            print(usage.of_a_cell(), "The cell has not run. `%wool help` tells of all else.", sep="\n\n")
+            return None
         arguments = self._cell_options(options, comment)
         inputs = renaming.renamed("-i", arguments.inputs)
         with _plainly():
@@ -199,13 +199,14 @@ class Wool(Magics):  # type: ignore[misc]
             %wool restart 5f0c
             %wool logs -n 100
             %wool doctor
+            %wool help
             %wool wait 3
             %wool stop
         """
         __tracebackhide__ = True
         namespace = self.shell.user_ns if local_ns is None else local_ns
         word = line.split(maxsplit=1)[0] if line.strip() else ""
-        if word and word.partition("#")[0] not in {*COMMANDS, ""}:
+        if word and word.partition("#")[0] not in {*COMMANDS, *usage.ASKS, ""}:
             return self._expression(line, namespace)
         if word in namespace or word in self.shell.user_ns:
             print(f"wool: `{word}` is the command here; `%wool ({word})` is the variable of this name", file=sys.stderr)
@@ -223,7 +224,11 @@ class Wool(Magics):  # type: ignore[misc]
         line = line.partition("#")[0]
         from wool_jupyter.notebook import job_words
 
-        if (words := line.split()) and words[0] in job_words.WORDS and not self._is_about_a_cell(words):
+        words = line.split()
+        if words[:1] == ["help"] or not usage.ASKS.isdisjoint(words):
+            print(usage.of_a_command(words[0]) if words[0] in COMMANDS and words[0] != "help" else usage.of_all())
+            return None
+        if words and words[0] in job_words.WORDS and not self._is_about_a_cell(words):
             loaded = on_demand.loaded_runtime()
             with _plainly():
                 job_words.run(*words, background=None if loaded is None else loaded.background)
@@ -305,4 +310,4 @@ def _plainly() -> Iterator[None]:
 def _hint(options: str) -> str:
     if options.startswith("-n"):
         return " (`%wool start -n N` sets the number of workers)"
-    return " (its options are `-i NAMES`, `-o NAMES` and `--bg`)"
+    return " (its options are `-i NAMES`, `-o NAMES` and `--bg`; `--help` tells more)"

@@ -29,6 +29,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class _NativeExecutor(Executor):
+    """Also what is raised by its own methods shows the user's lines alone."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        with _natively():
+            return super().submit(fn, *args, **kwargs)
+
+    def map(self, fn: Callable[..., T], *iterables: Iterable[Any], **options: Any) -> "Results[T]":
+        with _natively():
+            return super().map(fn, *iterables, **options)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        with _natively():
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+
 class Pool:
     """Runs functions on the main threads of this kernel's workers. What they print appears under the cell that submitted them, and
     ■ cancels what the running cell has submitted."""
@@ -60,7 +79,7 @@ class Pool:
     def executor(self, *, retries: int = 0) -> Executor:
         """A `concurrent.futures.Executor`; ending it ends no worker."""
         with _natively():
-            return Executor(self._line, self._submissions, Terms(retries=retries))
+            return _NativeExecutor(self._line, self._submissions, Terms(retries=retries))
 
     @property
     def main_threads(self) -> int:
@@ -148,7 +167,7 @@ def _natively() -> Iterator[None]:
     """Errors that are raised here show the user's lines alone."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
         _dressed(error)
         raise
 

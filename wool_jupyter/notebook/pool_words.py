@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from wool_jupyter.notebook.magics import Wool
     from wool_jupyter.notebook.runtime import Runtime
     from wool_jupyter.pool.kernel_pool import KernelPool
+    from wool_jupyter.wire.standins import Kept
 
 _MANY = 4  # workers per CPU are worth a word
 _SHOWN = {"logs": "a log", "output": "output"}
+_NAMES = 8  # are listed
 _NO_POOL = "a pool needs at least one worker"
 
 
@@ -140,18 +142,28 @@ def _stopped() -> str | None:
     if runtime is None:
         return None
     jobs = [] if runtime.background is None else runtime.background.unended()
+    kept = runtime.handles.on()
     if not runtime.stop():
         return None
-    return f", and with it {job_words.numbered(jobs)}" if jobs else ""
+    return (f", and with it {job_words.numbered(jobs)}" if jobs else "") + _lost(kept)
 
 
 def _restart_worker(prefix: str) -> None:
     runtime, pool = _running()
     from wool_jupyter.notebook import by_hand
 
+    kept = runtime.handles.on()
     worker = runtime.bridge.enter(by_hand.restart(pool, prefix)).result()
-    lost = f"; {worker.keeps} values that lived there are gone" if worker.keeps else ""
+    lost = _lost([each for each in kept if each.worker.hex == worker.uid])
     print(f"wool: ended worker {worker.uid[: by_hand.SHORT]}, and another takes its place{lost}")
+
+
+def _lost(kept: "list[Kept]") -> str:
+    if not kept:
+        return ""
+    names = [f"`{each.name}` of In[{each.cell}]" for each in kept[:_NAMES]]
+    more = f" and {len(kept) - _NAMES} more" if len(kept) > _NAMES else ""
+    return f"; what lived there is gone: {', '.join(names)}{more}"
 
 
 def _interrupt(prefix: str) -> None:

@@ -14,7 +14,12 @@ def renamed(option: str, given: list[list[str]] | None) -> dict[str, str] | None
         return None
     names: dict[str, str] = {}
     for part in (part for words in given for part in "".join(words).split(",")):
-        new, _, old = part.partition("=")
+        if not part:
+            raise UsageError(f"{option} has a comma too many, or a name too few, in `{','.join(map(''.join, given))}`")
+        new, renames, old = part.partition("=")
+        if renames and not (new and old):
+            side = "before" if old else "after"
+            raise UsageError(f"{option}: a name is missing {side} the `=` of `{part}`; `new=old` renames a variable")
         for name in (new, old or new):
             if not name.isidentifier() or keyword.iskeyword(name):
                 raise UsageError(f"{option} takes names of variables, separated by commas, and `{part}` is none")

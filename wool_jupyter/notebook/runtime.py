@@ -26,6 +26,7 @@ from wool_jupyter.wire.store import Store
 
 if TYPE_CHECKING:
     from wool_jupyter.notebook.background import Background
+    from wool_jupyter.pool import events
     from wool_jupyter.pool.kernel_pool import KernelPool
     from wool_jupyter.pool.members import WorkerSnapshot
 
@@ -160,7 +161,7 @@ class Runtime:
         async def start() -> KernelPool:
             feed.pool_starts(home.namespace, self._entered_at, home.discovery.subscriber)
             try:
-                pool = await KernelPool.start(home, settings, begun, pinned=self.handles.pins, tell=feed.see)
+                pool = await KernelPool.start(home, settings, begun, pinned=self.handles.pins, tell=self._see)
             except BaseException as error:
                 feed.pool_ended(str(error))
                 raise
@@ -169,6 +170,18 @@ class Runtime:
 
         with self._logged(home):
             return self._outcome(start(), _stopped)
+
+    def _see(self, event: "events.PoolEvent") -> None:
+        """On the loop."""
+        from wool_jupyter.notebook.feed import door
+        from wool_jupyter.pool import events
+
+        match event:
+            case events.Ended(worker):
+                self.handles.worker_ended(worker)
+            case events.Lost():
+                self.handles.worker_ended()
+        door().feed.see(event)
 
     def _outcome(self, coroutine: Coroutine[Any, Any, T], unwanted: Callable[[T], Coroutine[Any, Any, object]]) -> T:
         outcome = self.bridge.enter(coroutine, unwanted=unwanted)
@@ -218,6 +231,7 @@ class Runtime:
             outcome = self.bridge.enter(_stopped(pool))
             with suppress(TimeoutError):
                 outcome.result(STOP_TIMEOUT_S)
+            self.handles.worker_ended()
             return True
 
     def end(self) -> bool:

@@ -175,7 +175,7 @@ class Shipment:
         gone = {name: value for name, value in kept.items() if value.worker not in alive}
         for name, value in gone.items():
             if name in named:
-                raise KeptOnWorker(_lived(value))
+                raise KeptOnWorker(value.obituary())
         return set(gone)
 
     def _order(self, name: str) -> tuple[int, int, str]:
@@ -243,7 +243,7 @@ class Shipment:
         alive = self._workers() if holders else ()
         for worker, kept in holders.items():
             if worker not in alive:
-                raise KeptOnWorker(_lived(kept))
+                raise KeptOnWorker(kept.obituary())
         if len(holders) > 1:
             one, other, *_ = holders.values()
             raise KeptOnWorker(
@@ -254,11 +254,7 @@ class Shipment:
 
 
 def _stays(part: culprits.Culprit) -> str:
-    return f"{part} stays in the kernel, it can't be shipped: {part.advice}"
-
-
-def _lived(kept: standins.Kept) -> str:
-    return f"`{kept.name}` ({kept.kind}) lived on a worker that is gone: run In[{kept.cell}] again, which made it"
+    return f"{part} stays in the kernel, it can't be shipped: {part.advice()}"
 
 
 def _cell_lines(file: str) -> list[str] | None:

@@ -1,6 +1,7 @@
 """The text of a cell body as Python, on the lines where the user sees it."""
 
 import linecache
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _UNKNOWN_ABOVE = ["%%wool"]
+_IMPORT = re.compile(r"^[ \t]*(?:import|from)\s(?:\\\n|[^\n(]|\([^)]*\))*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,16 @@ def prepare_line(shell: "InteractiveShell", line: str) -> CellSource:
         return _registered(shell, shell.transform_cell(line), shell.execution_count)
     number = shell.compile._filename_map[frame.f_code.co_filename]
     return _registered(shell, "\n" * (frame.f_lineno - 1) + shell.transform_cell(line), number)
+
+
+def telling_line(cell: str) -> str:
+    """By which a user knows the cell: no comment, magic or import, if there is another line."""
+    without_imports = _IMPORT.sub("", cell)
+    for text, skipped in ((without_imports, "#%"), (without_imports, "#"), (cell, "#"), (cell, "")):
+        for line in filter(None, map(str.strip, text.splitlines())):
+            if line[0] not in skipped:
+                return line
+    return ""
 
 
 def cell_frame(shell: "InteractiveShell") -> FrameType | None:

@@ -27,7 +27,15 @@ class StoppedWorkers:
         self._since = {pid: self._since.get(pid, now) for pid in pids() if host.is_stopped(pid)}
         due = {pid for pid, since in self._since.items() if now - since >= AFTER_S} - self._told
         self._told = (self._told & self._since.keys()) | due
-        return [
-            f"worker pid {pid} is stopped, by a signal or a debugger, until it is continued (`kill -CONT {pid}`)"
-            for pid in sorted(due)
-        ]
+        return [in_words([pid]) for pid in sorted(due)]
+
+    def why(self) -> str:
+        """Somebody waits, as far as they are to blame; "" if they are not."""
+        return in_words(sorted(self._told)) if self._told else ""
+
+
+def in_words(pids: list[int]) -> str:
+    who, them = ", ".join(map(str, pids)), " ".join(map(str, pids))
+    if len(pids) == 1:
+        return f"worker pid {who} is stopped, by a signal or a debugger, until it is continued (`kill -CONT {them}`)"
+    return f"workers pid {who} are stopped, by signals or a debugger, until they are continued (`kill -CONT {them}`)"

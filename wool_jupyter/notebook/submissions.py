@@ -109,6 +109,13 @@ class Submissions:
             directory = batches.text_directory(self.directory, str(worker))
             os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
             self._flows[worker] = Flow(TextReader(directory), self._budget)
+        self._begin_watch()
+
+    def queued(self) -> None:
+        if not self._is_over:
+            self._begin_watch()
+
+    def _begin_watch(self) -> None:
         if not self._watched:
             self._watched = True
             self._runtime.bridge.start(self._watch(), "text of calls")
@@ -121,15 +128,16 @@ class Submissions:
                 for flow in list(self._flows.values()):
                     self._show.text(flow.due())
                 for text in stopped.look(self._workers):
-                    self._show.text(iter([("stderr", f"wool: {text}\n")]))
+                    self.notice(text)
         finally:
             self._watched = False
 
     def _workers(self) -> list[int]:
-        """That have calls of this cell, or had some and are busy."""
+        """That have calls of this cell, or had some and are busy. All, as long as none has."""
         pool = self._runtime.running
         workers = [] if pool is None else pool.crew.snapshot()
-        return [worker.pid for worker in workers if worker.busy and worker.uid in self._flows]
+        own = [worker.pid for worker in workers if worker.busy and worker.uid in self._flows]
+        return own or [worker.pid for worker in workers]
 
     def printed(self, worker: UUID, shown: tuple[bytes, ...], *, goes_on: bool, is_idle: bool) -> None:
         if self._is_over:  # it reports that it gives all calls back
@@ -149,6 +157,9 @@ class Submissions:
         flow = self._flows.pop(worker, None)
         if flow is not None:
             self._end(flow)
+
+    def notice(self, text: str) -> None:
+        self._show.text(iter([("stderr", f"wool: {text}\n")]))
 
     def _end(self, flow: Flow) -> None:
         self._show.text(flow.rest())

@@ -78,7 +78,7 @@ def _memory(worker: Worker) -> str:
 
 def _remarks(worker: Worker, now: float) -> tuple[str]:
     if worker.state == "dead":
-        return (f"{worker.why} {span(now - worker.since)} ago",)
+        return (f"{worker.why}, {span(now - worker.since)} ago",)
     said = [f"{span(now - worker.since)} old"]
     if worker.keeps:
         said.append(f"keeps {worker.keeps} value{'s' if worker.keeps > 1 else ''} of the notebook")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.getipython import get_ipython
 
 from wool_jupyter.errors import WoolError
-from wool_jupyter.wire.tracebacks import entries_of, is_ipython, is_ours, is_rebuilt
+from wool_jupyter.wire.tracebacks import entries_of, is_ipython, is_notebook, is_ours, is_rebuilt
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -59,7 +59,7 @@ def name_cell(shell: "InteractiveShell", filename: str, *, number: int) -> None:
 
 
 def user_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """Without IPython, us, whatever we called, and the lines that called a magic."""
+    """Without IPython, us, whatever we called but lines of the notebook, and the lines that called a magic."""
     kept = None
     for entry in reversed(list(_kept(traceback))):
         kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
@@ -72,7 +72,7 @@ def _kept(traceback: TracebackType | None) -> Iterator[TracebackType]:
         if entry is None:
             return
         frame = entry.tb_frame
-        inside_ours = inside_ours or is_ours(frame)
+        inside_ours = (inside_ours or is_ours(frame)) and not is_notebook(frame)
         calls_magic = following is not None and _runs_magic(following.tb_frame)
         if is_rebuilt(frame) or not (inside_ours or calls_magic or is_ipython(frame)):
             yield entry

@@ -36,6 +36,10 @@ class Origin(Protocol):
 
     # On the loop.
 
+    def queued(self) -> None:
+        """Calls of it stand in the line."""
+        ...
+
     def ready(self, worker: UUID) -> None:
         """Calls begin there: their text will be in `batches.text_directory`."""
         ...
@@ -48,6 +52,10 @@ class Origin(Protocol):
         """It has ended, and prints no more."""
         ...
 
+    def notice(self, text: str) -> None:
+        """What the user is to know of its calls while they go on."""
+        ...
+
     def settled(self) -> None:
         """A call that was submitted is over."""
         ...
@@ -58,7 +66,8 @@ class Item:
     future: "Future[Any]"
     origin: Origin
     ambient: dict[str, bytes]
-    label: str  # shown of it
+    label: str  # shown of it while it runs
+    words: str  # which call it is, where it is told of: the beginning of a sentence
     cost: Cost
     retries: int
     settled: "Callable[[Item], object]"  # called once, when its future is done

@@ -10,13 +10,14 @@ do rests for a moment, without its slot: the next small call goes on with it ins
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
-from wool_jupyter.errors import NoWorkersAvailable, WoolError, WorkerDied
+from wool_jupyter.errors import NoWorkersAvailable, WoolError
 from wool_jupyter.pool import events
-from wool_jupyter.pool.call_item import Item
+from wool_jupyter.pool.call_item import Item, Origin
 from wool_jupyter.pool.call_run import Run, Running, interrupted
 from wool_jupyter.pool.waiting_calls import WaitingCalls
 
@@ -51,13 +52,18 @@ class CallQueue:
     def put(self, items: Iterable[Item]) -> None:
         if self._stopped:
             for item in items:
-                item.fail(_stopped())
+                item.fail(_stopped(item))
             return
         items, line = list(items), self._threads.line
         if line.waits_beside(self) and not line.is_last(self):
             self._waiting.begin_section()  # behind others, with turns of its own
             self._turn(min(len(items), self._threads.main_threads))
         self._waiting.add(items)
+        told: Origin | None = None
+        for item in items:
+            if item.origin is not told:
+                told = item.origin
+                told.queued()
         self._serve()
 
     def prune(self) -> None:
@@ -80,7 +86,7 @@ class CallQueue:
         """Calls that wait, and those that run, fail. Idempotent."""
         self._stopped = True
         await self._tasks.close()
-        self._waiting.fail(_stopped())
+        self._waiting.fail(_stopped)
 
     def _serve(self) -> None:
         """One turn for each call that no run can go on with, but no more than there are main threads."""
@@ -99,14 +105,14 @@ class CallQueue:
         except Exception as error:
             heard = run.fail(error)
             if not (run.opened or self._runs):
-                self._waiting.fail(error)
+                self._waiting.fail(partial(_as_it_is, error))
             elif not (heard or isinstance(error, WoolError)):
                 raise  # a fault that no call can tell of
         finally:
             self._runs.discard(run)
             if not run.opened:
                 self._turns -= 1
-            run.fail(WorkerDied("The pool was stopped. This call may have run in part"))  # of a run that was cancelled
+            run.stopped()
             if not self._stopped:
                 self._serve()
 
@@ -151,5 +157,9 @@ class CallQueue:
         self._serve()
 
 
-def _stopped() -> WoolError:
-    return NoWorkersAvailable("the pool was stopped before this call had begun")
+def _as_it_is(error: BaseException, _: Item) -> BaseException:
+    return error
+
+
+def _stopped(item: Item) -> WoolError:
+    return NoWorkersAvailable(f"the pool was stopped before {item.words} had begun")

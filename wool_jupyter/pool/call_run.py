@@ -94,9 +94,17 @@ class Run:
 
     def fail(self, error: BaseException) -> bool:
         """What it still has; whether there was something."""
+        return self._fail_each(lambda _: error)
+
+    def stopped(self) -> None:
+        """Fails what it still has, if it was cancelled with its pool."""
+        self._fail_each(lambda item: WorkerDied(f"The pool was stopped. {item.words} may have run in part"))
+
+    def _fail_each(self, error: Callable[[Item], BaseException]) -> bool:
         had = bool(self._sent)
         while self._sent:
-            self._sent.popleft().fail(error)
+            item = self._sent.popleft()
+            item.fail(error(item))
         return had
 
     async def interrupt(self, meant: Callable[[Item], bool]) -> None:
@@ -278,7 +286,8 @@ class Run:
         own = {item.number for item in self._sent}
         ledgers = Path(self._origin.directory).iterdir()
         begun = max((each for place in ledgers if (each := batches.last_begun(str(place))) in own), default=0)
-        again = []
+        ran = next((item for item in self._sent if item.number == begun), None)
+        again, retried = list[Item](), list[Item]()
         while self._sent:
             item = self._sent.popleft()
             item.beginnings += item.number > begun
@@ -287,8 +296,13 @@ class Run:
             elif item.retries:
                 item.retries -= 1
                 again.append(item)
+                retried.append(item)
             else:
-                item.fail(type(error)(f"{error}. {_how_far(item.number, begun)}"))
+                item.fail(type(error)(f"{error}. {_how_far(item, ran)}"))
+        if retried:
+            one = ran if ran in retried else retried[0]
+            more = f" and {len(retried) - 1} more are" if len(retried) > 1 else " is"
+            self._origin.notice(f"{error}: {one.words}{more} run again")
         self._queue.take_back(again)
 
 
@@ -297,14 +311,13 @@ def _end_of_rest(rested: "asyncio.Future[bool]") -> None:
         rested.set_result(False)
 
 
-def _how_far(number: int, begun: int) -> str:
-    if number > begun:
-        return f"This call had not begun; so did {BEGINNINGS_MAX} workers end before they came to it"
-    return (
-        "This call had begun, and may have run in part"
-        if number == begun
-        else "This call has run, and its result is lost"
-    )
+def _how_far(item: Item, ran: Item | None) -> str:
+    """`ran`: the call in whose midst the worker has ended."""
+    if ran is None or item.number > ran.number:
+        return f"{item.words} had not begun; so did {BEGINNINGS_MAX} workers end before they came to it"
+    if item is ran:
+        return f"{item.words} had begun, and may have run in part"
+    return f"It was at {ran.words.rstrip(',')}. {item.words} has run before, and its result is lost"
 
 
 def interrupted() -> CancelledError:

@@ -5,9 +5,10 @@ thread ─ submit ─▶ Line ─▶ CallQueue (on the loop)
 """
 
 import concurrent.futures
+import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -16,11 +17,12 @@ from wool_jupyter import host
 from wool_jupyter.errors import WoolError
 from wool_jupyter.pool.call_item import Item, Origin
 from wool_jupyter.pool.call_queue import CallQueue
+from wool_jupyter.pool.call_words import in_short
 from wool_jupyter.pool.futures import Callbacks, Future
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.results import Results, SizedResults
 from wool_jupyter.settings import CALLS_AHEAD_MAX, INTERRUPT_GRACE_S, RUN_S
-from wool_jupyter.wire import calls, contents
+from wool_jupyter.wire import calls, contents, refusals
 from wool_jupyter.wire.store import Digest
 
 T = TypeVar("T")
@@ -96,7 +98,7 @@ class Terms:
     grace_s: float = INTERRUPT_GRACE_S  # as an `Item` has it
     cost: Cost | None = None  # of whatever is submitted; None: of each function its own
     native_threads: int | None = None  # None: the line's
-    digest: Digest = contents.digest  # of large data
+    digest: Digest = contents.watched  # of large data
 
     def __post_init__(self) -> None:
         _check_retries(self.retries)
@@ -127,16 +129,17 @@ class Executor(concurrent.futures.Executor):
         """What can't be shipped is the future's exception. RuntimeError after `shutdown`."""
         if not callable(fn):
             raise TypeError(f"argument 1 of submit can't be called: {fn!r}")
-        return self.submit_as(_name(fn), fn, *args, **kwargs)
+        return self.submit_all(calls.Invocation(fn, args, kwargs))
 
-    def submit_as(self, label: str, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
-        """As `submit`; `label` is its name for people."""
+    def submit_all(self, invocation: calls.Invocation, parts: Sequence[calls.Invocation] = ()) -> "Future[Any]":
+        """As `submit`, for a call that consists of these others: people are told of them."""
         self._check()
         line, origin = self._line(), self._origin()
-        invocation = calls.Invocation(fn, args, kwargs)
-        pack = lambda: calls.pack_blocking(invocation, self._data(origin))  # noqa: E731
-        cost = self._terms.cost or line.cost_of(fn)
-        item = self._item(line, origin, pack, label=label, cost=cost, retries=self._terms.retries)
+        pack = lambda: calls.pack_blocking(invocation, self._data(origin), parts=parts)  # noqa: E731
+        cost = self._terms.cost or line.cost_of(invocation.function)
+        first = parts[0] if parts else invocation
+        words = in_short(first) if len(parts) < 2 else f"The batch of {len(parts)} tasks from {in_short(first)} on"
+        item = self._item(line, origin, pack, first, words=words, cost=cost, retries=self._terms.retries)
         self._put(line, [item])
         return item.future
 
@@ -184,7 +187,7 @@ class Executor(concurrent.futures.Executor):
             raise TypeError(f"argument 1 of map can't be called: {fn!r}")
         origin, cost = self._origin(), self._terms.cost or self._line().cost_of(fn)
         function = calls.PackedFunction(fn, self._data(origin))
-
+        numbers = itertools.count(1)
         runs_nothing = _INERT.issuperset(map(type, iterables))  # so that the process's state is one for all rows
 
         def submit(rows: Iterator[tuple[Any, ...]]) -> "list[Future[Any]]":
@@ -192,7 +195,11 @@ class Executor(concurrent.futures.Executor):
             state = origin.ambient() if runs_nothing else None
             try:
                 for row in rows:
-                    item = self._row(line, origin, fn, function, row, cost=cost, retries=retries, state=state)
+                    invocation = calls.Invocation(fn, row, {})
+                    words = f"{in_short(invocation)}, call {next(numbers)} of its map,"
+                    item = self._row(
+                        line, origin, invocation, function, words=words, cost=cost, retries=retries, state=state
+                    )
                     items.append(item)
             except BaseException:
                 for item in items:
@@ -212,21 +219,20 @@ class Executor(concurrent.futures.Executor):
         self,
         line: Line,
         origin: Origin,
-        fn: Callable[..., Any],
+        invocation: calls.Invocation,
         function: calls.PackedFunction,
-        row: tuple[Any, ...],
         **options: Any,
     ) -> Item:
         shared: list[calls.PackedFunction | None] = [function]
 
         def pack() -> calls.PackedCall:
-            packed = function.pack_arguments(row, {})
+            packed = function.pack_arguments(invocation)
             if packed is None:
                 shared[0] = None
-                packed = calls.pack_blocking(calls.Invocation(fn, row, {}), self._data(origin))
+                packed = calls.pack_blocking(invocation, self._data(origin))
             return packed
 
-        item = self._item(line, origin, pack, label=_name(fn), **options)
+        item = self._item(line, origin, pack, invocation, **options)
         item.function = shared[0]
         return item
 
@@ -238,8 +244,9 @@ class Executor(concurrent.futures.Executor):
         line: Line,
         origin: Origin,
         pack: Callable[[], calls.PackedCall],
+        invocation: calls.Invocation,
         *,
-        label: str,
+        words: str,
         cost: Cost,
         retries: int,
         state: dict[str, bytes] | None = None,
@@ -247,11 +254,15 @@ class Executor(concurrent.futures.Executor):
         """`state`: what `origin.ambient` says now, if it is known."""
         future: Future[Any] = Future(line.callbacks, raising=line.raising)
         threads = self._terms.native_threads or line.native_threads
+        label = refusals.name_of(invocation.function)
         state = origin.ambient() if state is None else state
-        item = Item(future, origin, state, label, cost, retries, self._settled, threads, self._terms.grace_s)
+        item = Item(future, origin, state, label, words, cost, retries, self._settled, threads, self._terms.grace_s)
         future.cancelled_hook = line.cancelled
         try:
             packed = pack()
+        except KeyboardInterrupt as error:
+            line.raising(error)
+            raise
         except Exception as error:  # noqa: BLE001 (of a user's objects)
             if isinstance(error, WoolError):  # its words say it; how it was found out tells a user nothing
                 error.__cause__, error.__suppress_context__ = None, True
@@ -295,8 +306,3 @@ class Executor(concurrent.futures.Executor):
         if wait:
             with self._idle:
                 self._idle.wait_for(lambda: not self._unfinished)
-
-
-def _name(function: Any) -> str:
-    """For people."""
-    return str(getattr(function, "__qualname__", type(function).__qualname__))

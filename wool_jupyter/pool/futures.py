@@ -53,7 +53,7 @@ class Future(concurrent.futures.Future[T]):
     takes it out of the line; one that has been sent to a worker can't be cancelled."""
 
     def __init__(self, callbacks: Callbacks, *, raising: Callable[[BaseException], object] = lambda _: None) -> None:
-        """`raising` is told of an error that the thread which asks will have from `result`."""
+        """`raising` is told of an error that the thread which asks is about to have, ■ among them."""
         super().__init__()
         self._callbacks = callbacks
         self._raising = raising
@@ -109,7 +109,11 @@ class Future(concurrent.futures.Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         __tracebackhide__ = True
-        super().exception(timeout)
+        try:
+            super().exception(timeout)
+        except BaseException as error:
+            self._raising(error)
+            raise
         with self._loading:
             if self._arrived is not None:
                 self._value, self._error = self._arrived.loaded()

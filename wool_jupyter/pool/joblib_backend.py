@@ -25,7 +25,7 @@ from wool_jupyter.pool.executor import Executor, Line, Terms
 from wool_jupyter.pool.futures import Callbacks
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.settings import ABANDONED_GRACE_S
-from wool_jupyter.wire import contents
+from wool_jupyter.wire import calls, contents
 from wool_jupyter.worker.joblib_threads import of_this_process
 
 Callback = Callable[["concurrent.futures.Future[Any]"], object]
@@ -137,7 +137,13 @@ class _Call:
 
     def submit(self, batch: BatchedCalls, callback: Callback | None) -> "concurrent.futures.Future[Any]":
         with self._lock:
-            future = _cancelled() if self._over else self._executor.submit_as(_name(batch), batch)
+            future = (
+                _cancelled()
+                if self._over
+                else self._executor.submit_all(
+                    calls.Invocation(batch, (), {}), [calls.Invocation(*task) for task in batch.items]
+                )
+            )
         if callback is not None:
             # Not `pool.futures.Future`'s own: it calls back on the thread of all other callbacks.
             concurrent.futures.Future.add_done_callback(future, partial(self._settled, callback))
@@ -176,12 +182,6 @@ class _Call:
             for raised, traceback in self._raised:
                 if raised is error:
                     error.__traceback__ = traceback
-
-
-def _name(batch: BatchedCalls) -> str:
-    """Of what its tasks do."""
-    function = batch.items[0][0]
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def _cancelled() -> "concurrent.futures.Future[Any]":

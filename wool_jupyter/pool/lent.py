@@ -57,22 +57,26 @@ class OtherWorkers:
         for place in places:
             shutil.rmtree(place, ignore_errors=True)
 
-    async def place(self, body: bytes, *, places: tuple[str, ...], ambient: dict[str, bytes]) -> "Lent | None":
-        """None if none of them is free now."""
+    async def place(
+        self, body: bytes, *, places: tuple[str, ...], ambient: dict[str, bytes], words: str
+    ) -> "Lent | None":
+        """None if none of them is free now. `words`: which call it is, for people."""
         proxy = await self._proxy()
         workers = 1 + len(proxy.workers.workers)
         batch = batches.Batch((), (batches.Item(1, -1, body),), True)
         threads = max(1, host.usable_cpus() // workers)
         opening = batches.encode(batches.Opening(places[0], places, ambient, batch, threads))
         try:
-            return Lent(await proxy.dispatch("lent", opening), places[0], pool=self._generation)
+            return Lent(await proxy.dispatch("lent", opening), places[0], pool=self._generation, words=words)
         except NoWorkersAvailable:
             return None
 
-    async def place_in_time(self, body: bytes, *, places: tuple[str, ...], ambient: dict[str, bytes]) -> "Lent":
+    async def place_in_time(
+        self, body: bytes, *, places: tuple[str, ...], ambient: dict[str, bytes], words: str
+    ) -> "Lent":
         """Waits until one of them is free. `NoWorkersAvailable` when there is no other."""
         proxy = await self._proxy()
-        while (lent := await self.place(body, places=places, ambient=ambient)) is None:
+        while (lent := await self.place(body, places=places, ambient=ambient, words=words)) is None:
             if not proxy.workers.workers:
                 await proxy.changed(within_s=_START_S)
                 if not proxy.workers.workers:
@@ -94,9 +98,10 @@ class OtherWorkers:
 class Lent:
     """A call that another worker has taken. Ended by `outcome` or `close`."""
 
-    def __init__(self, call: Call, directory: str, *, pool: Path) -> None:
+    def __init__(self, call: Call, directory: str, *, pool: Path, words: str) -> None:
         self._call = call
         self._pool = pool
+        self._words = words
         self._directory = directory
 
     async def outcome(self) -> Outcome:
@@ -110,7 +115,7 @@ class Lent:
                     return Outcome(done.outcome, batches.text_directory(self._directory, str(call.worker.uid)))
         except WorkerDied:
             died = await ended.read(self._pool, call.worker.uid) or "The worker was lost: it does not answer any more"
-            raise WorkerDied(f"{died}. The call may have run in part") from None
+            raise WorkerDied(f"{died}. {self._words} may have run in part") from None
         finally:
             call.close()
         raise CallFailed("the worker ended a call without its outcome")

@@ -69,10 +69,11 @@ class WaitingCalls:
                 item.fail(error())
         self._items = deque(item for item in self._left() if not item.future.done())
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: Callable[[Item], BaseException]) -> None:
         """All of them."""
         while self._items:
-            self._items.popleft().fail(error)
+            item = self._items.popleft()
+            item.fail(error(item))
 
     def share(self, ahead: int, workers: int) -> int:
         """Of the calls that there are, for a worker that has `ahead`."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from wool_jupyter.errors import NoRoom
-from wool_jupyter.wire import layout, segments
+from wool_jupyter.wire import layout, mappings, segments
 
 THRESHOLD_BYTES = 128 << 10  # a file beats the message from here on: 1.3 times the message's time at 64 KiB, 0.6 at 256
 _ALIGNMENT_BYTES = 64
@@ -119,7 +119,7 @@ def _unpacked(parcel: Parcel, opened: Callable[[Ref], memoryview]) -> tuple[byte
     stream: bytes | memoryview = parcel.stream
     views: list[memoryview] = []
     if parcel.file:
-        mapping = segments.mapped(parcel.file, 0, sum(parcel.spans[-1]))
+        mapping = mappings.mapped(parcel.file, 0, sum(parcel.spans[-1]))
         views = [mapping[offset : offset + length] for offset, length in parcel.spans]
         if parcel.stream_in_file:
             stream = views.pop(0)
@@ -129,12 +129,16 @@ def _unpacked(parcel: Parcel, opened: Callable[[Ref], memoryview]) -> tuple[byte
 
 
 def _mapped(ref: Ref) -> memoryview:
-    return segments.mapped(ref.file, ref.offset, ref.length)
+    return mappings.mapped(ref.file, ref.offset, ref.length, idle=_idle_of(ref))
 
 
 def _taken(ref: Ref) -> memoryview:
     view = _mapped(ref)
-    name = segments.let_go(ref.file, idle=layout.idle_beside(ref.file.rpartition("/")[0]))
-    if isinstance(view.obj, segments.Mapping):
-        view.obj.file = name
+    name = segments.let_go(ref.file, idle=_idle_of(ref))
+    if (mapping := mappings.of(view)) is not None:
+        mapping.file = name
     return view
+
+
+def _idle_of(ref: Ref) -> str:
+    return layout.idle_beside(ref.file.rpartition("/")[0])

@@ -7,7 +7,7 @@ import importlib
 import io
 import pickle
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from wool_jupyter.wire import (
     homes,
     pickling,
     rebuilding,
+    refusals,
     shell_names,
     shipping,
     standins,
@@ -107,7 +108,7 @@ class Data(NamedTuple):
 
     places: tuple[str, ...]
     store: Store | None = None  # what it has is not written again
-    digest: Digest = contents.digest  # by which it knows
+    digest: Digest = contents.watched  # by which it knows
 
 
 class PackedCall(NamedTuple):
@@ -119,9 +120,10 @@ class PackedCall(NamedTuple):
     lease: Lease | None = None
 
 
-def pack_blocking(invocation: Invocation, data: Data) -> PackedCall:
-    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`)."""
-    shipment = _Shipment(invocation, in_band=False)
+def pack_blocking(invocation: Invocation, data: Data, *, parts: Sequence[Invocation] = ()) -> PackedCall:
+    """As `pack_call`, for a call that finds the process's state there (`wire.ambient`). `parts`: calls that it consists of, whose
+    arguments are named in its place."""
+    shipment = _Shipment(invocation, in_band=False, parts=parts)
     parcel, lease = _stored(shipment.row.stream, shipment.row.buffers, data)
     return PackedCall(encode(_described(shipment, parcel, data.places)), parcel.file, shipment.described, lease)
 
@@ -148,17 +150,22 @@ class PackedFunction:
         if lease is not None:
             weakref.finalize(self, lease.release).atexit = False
 
-    def pack_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> PackedCall | None:
-        """None if they need more of the notebook than the function does, and have to go with it. `CannotShip`, `NoRoom`."""
+    def pack_arguments(self, invocation: Invocation) -> PackedCall | None:
+        """Of a call of this function. None if they need more of the notebook than the function does, and have to go with it.
+        `CannotShip`, `NoRoom`."""
+        args, kwargs = invocation.args, invocation.kwargs
         if not kwargs and _SCALARS.issuperset(map(type, args)):
             parcel, _ = _stored(memoryview(pickle.dumps((args, kwargs), pickling.PROTOCOL)), [], self._data)
             return PackedCall(encode(parcel), parcel.file, None)
         file, out_of_band = io.BytesIO(), buffers.OutOfBand()
         pickler = pickling.NotebookPickler(file, out_of_band, known_classes=self._known)
+        refused: CannotShip | None = None
         try:
             pickler.dump((args, kwargs))
-        except Exception as error:
-            raise CannotShip(_culprit(_named(args, kwargs))) from error
+        except Exception as error:  # noqa: BLE001 (of a user's objects)
+            refused = refusals.of_arguments([invocation], error)
+        if refused is not None:
+            raise refused
         if pickler.whole_namespace or (pickler.names | pickler.text) & rebuilding.main_globals().keys() - (
             self._shipped | _NOT_SHIPPED
         ):
@@ -167,23 +174,13 @@ class PackedFunction:
         return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()), lease)
 
 
-def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"argument {n}": value for n, value in enumerate(args, 1)} | dict(kwargs)
-
-
-def _culprit(parts: Mapping[str, Any]) -> str:
-    for name, value in parts.items():
-        if not pickling.NotebookPickler(io.BytesIO()).pickles(value):
-            found = culprits.find(value, name)
-            return f"{found} can't be shipped to a worker: {found.advice}"
-    return "the arguments can't be shipped to a worker together"
-
-
 class _Shipment:
     """The call, and every global that the notebook functions in it read, directly or by way of others."""
 
-    def __init__(self, invocation: Invocation, *, in_band: bool) -> None:
+    def __init__(self, invocation: Invocation, *, in_band: bool, parts: Sequence[Invocation] = ()) -> None:
+        """`parts`: what the call consists of, for people."""
         self._invocation = invocation
+        self._parts = parts
         self._in_band = in_band
         self._globals = rebuilding.main_globals()
         self._absent: dict[str, standins.Absent] = {}
@@ -239,16 +236,19 @@ class _Shipment:
         call = tuple(self._invocation)
         try:
             self.row.dump(_ITSELF, call, value=call)
-        except Exception as error:
-            function, args, kwargs = self._invocation
-            name = getattr(function, "__qualname__", "the function")
-            raise CannotShip(_culprit(_named(args, kwargs) | {name: function})) from error
+        except Exception as error:  # noqa: BLE001 (of a user's objects)
+            refused = refusals.of_arguments(self._parts or [self._invocation], error)
+        else:
+            return
+        raise refused
 
     def _without(self, failed: Failed) -> None:
         name = failed.name
         if name in self.row.pickler.names:
             found = culprits.find(self._globals[name], name)
-            self._absent[name] = standins.Absent(f"{found} can't be shipped to a worker: {found.advice}")
+            self._absent[name] = standins.Absent(
+                f"{found} can't be shipped to a worker: {found.advice(refusals.INSIDE)}"
+            )
         else:
             self._left_out.add(name)  # it stood in a text only
 
@@ -279,18 +279,22 @@ def unpack_arguments(data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
 # ---- and back, and to and fro
 
 
-def pack_value(value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = ()) -> Parcel:
-    """`CannotShip`, `PayloadTooLarge`, `NoRoom`. The receiver removes the file."""
+def pack_value(
+    value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = (), what: Callable[[], str]
+) -> Parcel:
+    """`what` it is, for people. `CannotShip`, `PayloadTooLarge`, `NoRoom`. The receiver removes the file."""
     if type(value) in _SCALARS:
         return _parcel(memoryview(pickle.dumps(value, pickling.PROTOCOL)), [], places, pack=buffers.pack_to_give)
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
     pickler = pickling.NotebookPickler(file, out_of_band if places else None, known_classes=known_classes)
     pickler.root = value
+    refused: CannotShip | None = None
     try:
         pickler.dump(value)
-    except Exception as error:
-        found = culprits.find(value, "value")
-        raise CannotShip(f"{found} can't be shipped: {found.advice}") from error
+    except Exception as error:  # noqa: BLE001 (of a user's objects)
+        refused = refusals.of_result(value, error, what=what())
+    if refused is not None:
+        raise refused
     return _parcel(file.getbuffer(), out_of_band.buffers, places, pack=buffers.pack_to_give)
 
 
@@ -321,17 +325,23 @@ def unpack_value(parcel: Parcel) -> Any:
 
 
 def pack_sent(value: Any, *, places: tuple[str, ...]) -> bytes:
-    return encode(pack_value(value, places=places))
+    return encode(pack_value(value, places=places, what=lambda: "a value that is sent"))
 
 
 def unpack_sent(data: bytes) -> Any:
     return unpack_value(_decode_parcel(data))
 
 
-def pack_outcome(value: Any, *, places: tuple[str, ...], known_classes: Collection[str] = ()) -> bytes:
-    """A value that can't go is an error that goes instead."""
+def pack_outcome(
+    value: Any,
+    *,
+    places: tuple[str, ...],
+    known_classes: Collection[str] = (),
+    what: Callable[[], str] = lambda: "the result",
+) -> bytes:
+    """A value that can't go is an error that goes instead, and says `what` it is."""
     try:
-        return encode(Value(pack_value(value, places=places, known_classes=known_classes)))
+        return encode(Value(pack_value(value, places=places, known_classes=known_classes, what=what)))
     except BaseException as error:  # noqa: BLE001 (a user's `__reduce__` may raise anything)
         return pack_raised(error, places=places)
 

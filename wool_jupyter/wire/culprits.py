@@ -1,5 +1,6 @@
 """Which part of an object can't be pickled: looked for only after a failure."""
 
+import functools
 import io
 import types
 from collections.abc import Iterator, Mapping
@@ -9,17 +10,26 @@ from typing import Any
 
 from wool_jupyter.wire import classes, pickling, rebuilding
 
-_ADVICE = {
-    "module": "import it inside the cell",
-    "generator": "make it inside the cell, or ship a list of what it yields",
-    "coroutine": "make it inside the cell",
-    "Connection": "connect inside the cell",
-    "Thread": "start it inside the cell",
-    "Popen": "start it inside the cell",
+_MAKE = "make it inside {}"
+_ADVICE = {  # {}: the cell, or the function that is called
+    "module": "import it inside {}",
+    "generator": "make it inside {}, or ship a list of what it yields",
+    "coroutine": _MAKE,
+    "Connection": "connect inside {}",
+    "Thread": "start it inside {}",
+    "Popen": "start it inside {}",
     "memoryview": "ship the bytes, or the array behind it",
-    "TextIOWrapper": "open it inside the cell",
-    "BufferedReader": "open it inside the cell",
-    "BufferedWriter": "open it inside the cell",
+    "TextIOWrapper": "open it inside {}",
+    "BufferedReader": "open it inside {}",
+    "BufferedWriter": "open it inside {}",
+}
+_ADVICE_OF_RESULT = {
+    "generator": "return a list of what it yields",
+    "coroutine": "return what it returns, by `asyncio.run`",
+    "memoryview": "return the bytes, or the array behind it",
+    "TextIOWrapper": "return its name, or what stands in it",
+    "BufferedReader": "return its name, or what stands in it",
+    "BufferedWriter": "return its name",
 }
 _STEPS = 6  # a longer path tells a user nothing
 _PARTS = 10_000  # of one object
@@ -34,13 +44,21 @@ class Culprit:
     obj: Any
 
     def __str__(self) -> str:
-        kind = type(self.obj)
-        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-        return f"`{self.path}` ({module}{kind.__qualname__})"
+        return f"`{self.path}` ({self.kind})"
 
     @property
-    def advice(self) -> str:
-        return _ADVICE.get(type(self.obj).__name__, "make it inside the cell")
+    def kind(self) -> str:
+        kind = type(self.obj)
+        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        return f"{module}{kind.__qualname__}"
+
+    def advice(self, inside: str = "the cell") -> str:
+        """`inside`: what runs on the worker."""
+        return _ADVICE.get(type(self.obj).__name__, _MAKE).format(inside)
+
+    @property
+    def advice_of_result(self) -> str:
+        return _ADVICE_OF_RESULT.get(type(self.obj).__name__, "return what is needed of it")
 
     @property
     def is_plain(self) -> bool:
@@ -81,7 +99,11 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{i}]", part) for i, part in enumerate(value[:_PARTS]))
     elif isinstance(value, set | frozenset):
         yield from ((f"{{{part!r}}}", part) for part in list(value)[:_PARTS])
-    if isinstance(value, types.FunctionType):
+    if isinstance(value, types.MethodType):
+        yield ".__self__", value.__self__
+    elif isinstance(value, functools.partial):
+        yield from ((f".{name}", getattr(value, name)) for name in ("func", "args", "keywords"))
+    elif isinstance(value, types.FunctionType):
         for variable, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
             yield from ((f".<closure {variable}>", part) for part in rebuilding.cell_state(cell))
         yield from ((f".<default {i}>", part) for i, part in enumerate(value.__defaults__ or ()))

@@ -82,7 +82,9 @@ def idle(pool: Path) -> Path:
     return pool / "idle"
 
 
-def idle_beside(call: str) -> str:
-    """`call` is the directory of one; "" if it is another."""
-    pool, calls, _ = call.rpartition("/calls/")
-    return f"{pool}/idle" if calls else ""
+def idle_beside(folder: str) -> str:
+    """`folder` has large data: a call's directory, or one of such files; "" if it is another."""
+    above, _, name = folder.rpartition("/")
+    if name in {"data", "idle"}:
+        return f"{above}/idle"
+    return f"{above.removesuffix('/calls')}/idle" if above.endswith("/calls") else ""

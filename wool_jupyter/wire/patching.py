@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wool_jupyter.errors import in_words
-from wool_jupyter.wire import memmaps, pages, pickling, rebuilding, tensors, type_facts
+from wool_jupyter.wire import finished, memmaps, pages, pickling, rebuilding, tensors, type_facts
 from wool_jupyter.wire.reduction import Reduction, can_refill, rebuilt, reduction_of, refill, set_state
 
 Contents = dict[tuple[str, type | None], tuple[list[int], list[Any]]]
@@ -74,6 +74,8 @@ def kind_of(t: type) -> str | None:
         return "function"
     if memmaps.is_memmap(t):
         return "mapped"
+    if finished.may_be(t):
+        return None
     if type_facts.is_its_dict(t):
         return "instance"
     if not pickling.has_plain_reduction(t):

@@ -27,6 +27,7 @@ from wool_jupyter.wire import (
     code_names,
     columns,
     exceptions,
+    finished,
     memmaps,
     rebuilding,
     standins,
@@ -213,6 +214,20 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
             return self._refuse(file)
         return rebuilding.make_closed_file, (type(file), file.name, getattr(file, "encoding", None))
 
+    def _stream(self, stream: Any) -> Any:
+        """`sys.stdout` and `sys.stderr` are those of whoever receives them."""
+        name = next((name for name in ("stdout", "stderr") if stream is getattr(sys, name)), None)
+        if name is not None:
+            return getattr, (sys, name)
+        return self._file(stream) if type(stream) is io.TextIOWrapper else NotImplemented
+
+    def _over(self, obj: Any) -> Any:
+        return finished.reduced(obj) or NotImplemented
+
+    def _progress_bar(self, bar: Any) -> Any:
+        """A copy of one that goes on would print a last time when it is let go."""
+        return NotImplemented if getattr(bar, "disable", False) else self._refuse(bar)
+
     def _child(self, child: Any) -> Any:
         """A copy would hear nothing of its end, and take it for ended with success."""
         return self._refuse(child) if child.returncode is None else NotImplemented
@@ -317,7 +332,9 @@ _BY_TYPE: dict[type, Reducer | None] = {
     types.MethodType: NotebookPickler._method,
     functools._lru_cache_wrapper: NotebookPickler._lru,
     functools.cached_property: NotebookPickler._cached_property,
-    io.TextIOWrapper: NotebookPickler._file,
+    types.BuiltinFunctionType: None,
+    types.GeneratorType: NotebookPickler._over,
+    io.TextIOWrapper: NotebookPickler._stream,
     io.BufferedReader: NotebookPickler._file,
     io.BufferedWriter: NotebookPickler._file,
     io.BufferedRandom: NotebookPickler._file,
@@ -355,6 +372,12 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._polars
     if t in _BY_TYPE:
         return _BY_TYPE[t]
+    if type_facts.is_progress_bar(t):
+        return NotebookPickler._progress_bar
+    if type_facts.may_be_standard_stream(t):
+        return NotebookPickler._stream
+    if finished.may_be(t):
+        return NotebookPickler._over
     if names := type_facts.sentinels(t):
         return lambda _, obj: (
             NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]

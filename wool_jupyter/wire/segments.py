@@ -1,8 +1,7 @@
 """Files of large data, written by one process and mapped by others; and who may write one again.
 
-A mapping holds a shared lock on its file: a lock of `flock` belongs to the open file description, which the mapping keeps alive
-until its last view has gone, in a forked child, too. (So it is on Linux; elsewhere the mapping's own descriptor does it.) Nobody
-has to say that a file is free: who gets the exclusive lock may write. A reader on its way to a file is looked after by its sender.
+A reader holds a shared lock on its file (`mappings`). Nobody has to say that one is free: who gets the exclusive lock may write. A
+reader on its way to a file is looked after by its sender.
 
 A file's name is its content's. Before it is written again it gets another one, so that who comes late finds nothing, and never
 other data. Files that nobody refers to by name any more lie in a folder `idle` (`layout`); without it none is written again.
@@ -12,11 +11,8 @@ import errno
 import fcntl
 import mmap
 import os
-import resource
-import sys
 import threading
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,19 +21,16 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from wool_jupyter import host
+from wool_jupyter.wire import mappings
 
 SEGMENT_BYTES = 1 << 20  # of a buffer that has a file of its own: below, the file costs more than writing it again
 _LOOKED_AT_BYTES = 32 << 20  # from here on the free memory is asked for: 0.2 ms
-_COPIED_BYTES = 256 << 10  # below, reading costs less than a mapping
 _WRITE_BYTES = 1 << 30  # Linux writes at most 2 GiB - 4 KiB per call
-_COPY_BYTES = 16 << 20  # at a time, for other threads wait as long
-_KEPT_BYTES = (
-    8 << 20
-)  # from here on a file that is written again stays mapped here: 25 ms for 256 MB, where `pwrite` takes 70
+_COPY_BYTES = 256 << 20  # at a time, for an interrupt waits as long; of less, glibc 2.36 reads what it writes over
+# From here on a file that is written again stays mapped here: 25 ms for 256 MB, where `pwrite` takes 70.
+_KEPT_BYTES = 8 << 20
 _KEPT_MAX = 4
 _WASTE = 2  # times the data, that a file may have
-_HAS_DESCRIPTOR = sys.version_info < (3, 13) or sys.platform != "linux"  # each of Python's mappings
-_MAPPINGS_MAX = 30_000  # of the 65,530 that Linux grants a process
 
 IsFree = Callable[[int], bool]
 
@@ -56,89 +49,6 @@ def _unlock(fd: int) -> None:
     fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-# ---- reading
-
-
-class Mapping(mmap.mmap):
-    """Of one reader: what is written into it stays its own. Knows what it is of."""
-
-    file: str
-    offset: int  # in the file
-    address: int
-
-
-_mappings: "weakref.WeakSet[Mapping]" = weakref.WeakSet()
-
-
-def mapped(file: str, offset: int, length: int) -> memoryview:
-    """Writable, and seen by nobody else. FileNotFoundError if the file has other data meanwhile."""
-    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH)
-        if not _is_named(file, fd):
-            raise FileNotFoundError(errno.ENOENT, "it has been written again", file)
-        if length < _COPIED_BYTES or len(_mappings) >= _most_mappings():
-            return _read(fd, offset, length)
-        begin = offset - offset % mmap.ALLOCATIONGRANULARITY
-        options = {} if _HAS_DESCRIPTOR else {"trackfd": False}
-        mapping = Mapping(fd, offset - begin + length, access=mmap.ACCESS_COPY, offset=begin, **options)
-    finally:
-        os.close(fd)
-    mapping.file, mapping.offset, mapping.address = file, begin, host.address(mapping)
-    _mappings.add(mapping)
-    return memoryview(mapping)[offset - begin :]
-
-
-def _is_named(file: str, fd: int) -> bool:
-    try:
-        named = os.stat(file)  # noqa: PTH116
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(named, os.fstat(fd))
-
-
-def _read(fd: int, offset: int, length: int) -> memoryview:
-    data, done = memoryview(bytearray(length)), 0
-    while done < length:
-        count = os.preadv(fd, [data[done:]], offset + done)
-        if not count:
-            raise EOFError(f"a file of large data has {offset + done} bytes instead of {offset + length}")
-        done += count
-    return data
-
-
-def _most_mappings() -> int:
-    if not _HAS_DESCRIPTOR:
-        return _MAPPINGS_MAX
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return _MAPPINGS_MAX if soft == resource.RLIM_INFINITY else min(_MAPPINGS_MAX, soft // 2)
-
-
-class Place(NamedTuple):
-    """Where some memory comes from."""
-
-    mapping: Mapping
-    offset: int  # in the file
-
-    @property
-    def file(self) -> str:
-        return self.mapping.file
-
-
-def place_of(view: memoryview) -> Place | None:
-    """Of memory that is, to the last byte, what a file has that is mapped here. None also where the system does not tell."""
-    if not len(_mappings):
-        return None
-    begin = host.address(view)
-    for mapping in list(_mappings):
-        inside = begin - mapping.address
-        if inside >= 0 and inside + view.nbytes <= len(mapping):
-            if host.has_own_pages(begin, view.nbytes) is False:
-                return Place(mapping, mapping.offset + inside)
-            return None
-    return None
-
-
 # ---- writing
 
 
@@ -149,7 +59,8 @@ def create(file: str, size: int, parts: Iterable[tuple[memoryview, int]]) -> boo
     try:
         Path(file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        host.reserve(fd, size)
+        if size < _LOOKED_AT_BYTES or not host.is_in_memory(Path(file).parent):  # there writing takes a tenth more
+            host.reserve(fd, size)
         for part, offset in parts:
             _write(fd, part, offset)
     except BaseException as error:
@@ -229,7 +140,7 @@ def _owned(file: str, is_free: IsFree) -> Iterator[int | None]:
             yield None
             return
         try:
-            yield fd if _is_named(file, fd) else None
+            yield fd if mappings.is_named(file, fd) else None
         finally:
             _unlock(fd)
     finally:
@@ -245,10 +156,10 @@ def _store(fd: int, view: memoryview, size: int) -> None:
         _write(fd, view, 0)
         return
     with _kept_lock:
-        target = memoryview(_kept_mapping(fd, size))
+        mapping = _kept_mapping(fd, size)
+        target, source = host.address(mapping), host.address(view)
         for begin in range(0, view.nbytes, _COPY_BYTES):
-            end = min(begin + _COPY_BYTES, view.nbytes)
-            target[begin:end] = view[begin:end]
+            host.copy(target + begin, source + begin, min(_COPY_BYTES, view.nbytes - begin))
 
 
 def _kept_mapping(fd: int, size: int) -> mmap.mmap:
@@ -260,6 +171,12 @@ def _kept_mapping(fd: int, size: int) -> mmap.mmap:
     while len(_kept) > _KEPT_MAX:
         _kept.popitem(last=False)
     return mapping
+
+
+def forget() -> None:
+    """What is mapped here to be written again: of files that are gone, for their memory would last as long as this process."""
+    with _kept_lock:
+        _kept.clear()
 
 
 # ---- letting go
@@ -333,9 +250,9 @@ def is_mapped(file: str) -> bool:
 def locks_hold(directory: Path) -> bool:
     """Whether a mapping of a file there keeps its lock, and no longer than it lives."""
     file = directory / uuid4().hex
-    file.write_bytes(bytes(_COPIED_BYTES))
+    file.write_bytes(bytes(mappings.COPIED_BYTES))
     try:
-        view = mapped(str(file), 0, _COPIED_BYTES)
+        view = mappings.mapped(str(file), 0, mappings.COPIED_BYTES)
         held = is_mapped(str(file))
         view.release()
         return held and not is_mapped(str(file))

@@ -57,7 +57,15 @@ class Kept(_StandIn):
     """In the kernel, for a value that stays on a worker. A cell that reads it runs there, and gets the object itself."""
 
     def __init__(self, key: str, worker: UUID, *, name: str, kind: str, cell: int) -> None:
-        values = {"key": key, "worker": worker, "name": name, "kind": kind, "cell": cell, "bundle": None}
+        values = {
+            "key": key,
+            "worker": worker,
+            "name": name,
+            "kind": kind,
+            "cell": cell,
+            "bundle": None,
+            "is_gone": False,
+        }
         for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
 
@@ -67,16 +75,29 @@ class Kept(_StandIn):
     kind: str
     cell: int  # In[cell] made it
     bundle: tuple[dict[str, Any], dict[str, Any]] | None  # how the worker shows it
+    is_gone: bool  # with its worker
 
     def shown_as(self, bundle: tuple[dict[str, Any], dict[str, Any]] | None) -> None:
         object.__setattr__(self, "bundle", bundle)
 
+    def gone(self) -> None:
+        """Its worker has ended."""
+        object.__setattr__(self, "is_gone", True)
+        object.__setattr__(self, "bundle", None)
+
+    def obituary(self) -> str:
+        return f"`{self.name}` ({self.kind}) lived on a worker that is gone: run In[{self.cell}] again, which made it"
+
     def _refusal(self) -> WoolError:
+        if self.is_gone:
+            return KeptOnWorker(self.obituary())
         return KeptOnWorker(
             f"`{self.name}` ({self.kind}) of In[{self.cell}] lives on a worker: use it in a %%wool cell"
         )
 
     def __repr__(self) -> str:
+        if self.is_gone:
+            return f"<{self.obituary()}>"
         return f"<{self.kind} `{self.name}` of In[{self.cell}], kept on a worker: use it in a %%wool cell>"
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:

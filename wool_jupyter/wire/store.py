@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from wool_jupyter import host
 from wool_jupyter.settings import DATA_IDLE_S, DATA_UNUSED_S
-from wool_jupyter.wire import buffers, contents, layout, segments
+from wool_jupyter.wire import buffers, contents, layout, mappings, segments
 from wool_jupyter.wire.buffers import Parcel, Ref
 
 Digest = Callable[[memoryview], bytes]
@@ -70,7 +70,7 @@ class Store:
         *,
         places: Sequence[str],
         name: str,
-        digest: Digest = contents.digest,
+        digest: Digest = contents.watched,
     ) -> "tuple[Parcel, Lease]":
         """As `buffers.pack`, without writing again what is there. The lease is to be released when no receiver needs the parcel."""
         lease = self.lease(views, digest=digest)
@@ -81,7 +81,7 @@ class Store:
             lease.release()
             raise
 
-    def lease(self, views: Sequence[memoryview], *, digest: Digest = contents.digest) -> "Lease":
+    def lease(self, views: Sequence[memoryview], *, digest: Digest = contents.watched) -> "Lease":
         """Of those that are large. One that finds no room is left out."""
         lease = Lease(self._released)
         large = [(number, view) for number, view in enumerate(views) if view.nbytes >= segments.SEGMENT_BYTES]
@@ -95,33 +95,59 @@ class Store:
 
     def _passed_on(self, number: int, view: memoryview, lease: "Lease") -> bool:
         """What came from a worker, and was not written into, is a file already."""
-        place = segments.place_of(view)
+        place = mappings.place_of(view)
         if place is None or not self._has(place.file):
             return False
         lease.refs.append(Ref(number, place.file, place.offset, view.nbytes))
-        lease.held.append(place.mapping)
+        lease.held.append(place.memory)
         return True
 
     def _has(self, file: str) -> bool:
         return any(file.startswith(folder + "/") for place in self._places for folder in place) and os.path.exists(file)  # noqa: PTH110
 
     def _referred(self, number: int, view: memoryview, digest: Digest, lease: "Lease") -> None:
-        content = view.nbytes, digest(view)
+        sample = contents.sample(view) if view.nbytes >= contents.SAMPLED_BYTES else b""
+        is_new = bool(sample) and not self._has_like(view, sample)
+        # What is new for sure is hashed while it is written: making pages for it takes longer.
+        digested = contents.begun(digest, view) if is_new else _made(digest(view))
         with self._lock:
             self._settle()
-            segment = self._known.get(content)
+            segment = None if is_new else self._known.get((view.nbytes, digested()))
             if segment is not None and not os.path.exists(segment.file):  # noqa: PTH110
                 self._forget(segment)
                 segment = None
-            if segment is None and not self._closed and (file := self._written(view)):
-                segment = self._known[content] = _Segment(file, content)
+            if segment is None:
+                segment = self._new(view, sample, digested)
             if segment is None:
                 return
             segment.leases += 1
             segment.used_at = time.monotonic()
             self._note_source(view, segment)
             lease.segments.append(segment)
-        lease.refs.append(Ref(number, segment.file, 0, *content))
+        lease.refs.append(Ref(number, segment.file, 0, *segment.content))
+
+    def _has_like(self, view: memoryview, sample: bytes) -> bool:
+        with self._lock:
+            self._settle()
+            return any(each.content[0] == view.nbytes and each.sample == sample for each in self._known.values())
+
+    def _new(self, view: memoryview, sample: bytes, digested: Callable[[], bytes]) -> "_Segment | None":
+        self._note_change(view)
+        if self._closed or (file := self._written(view)) is None:
+            return None
+        content = view.nbytes, digested()
+        if (same := self._known.get(content)) is not None:  # another thread had it, too, and was faster
+            self._let_go(file)
+            return same
+        segment = self._known[content] = _Segment(file, content, sample)
+        return segment
+
+    def _note_change(self, view: memoryview) -> None:
+        """Nobody may need what was there before: then its file is written again at once, and not another one beside it."""
+        if (found := contents.owner_of(view)) is not None:
+            source = found[1], view.nbytes
+            if (before := self._sources.get(source)) is not None:
+                self._lost(source, before)
 
     # Where the data comes from.
 
@@ -162,9 +188,12 @@ class Store:
     def _retire(self, segment: "_Segment") -> None:
         if not segment.leases and self._known.get(segment.content) is segment:
             self._forget(segment)
-            idle = self._idle_of(segment.file)
-            if name := segments.let_go(segment.file, idle=idle):
-                self._idles[idle].add(name)
+            self._let_go(segment.file)
+
+    def _let_go(self, file: str) -> None:
+        idle = self._idle_of(file)
+        if name := segments.let_go(file, idle=idle):
+            self._idles[idle].add(name)
 
     def _forget(self, segment: "_Segment") -> None:
         del self._known[segment.content]
@@ -271,11 +300,13 @@ class Store:
             return Use(kept, needed, self._most(kept))
 
     def close(self) -> None:
-        """Nothing is written any more. Idempotent."""
+        """Nothing is written any more, and what is removed now takes no memory. Idempotent."""
         with self._lock:
             self._closed = True
             self._known.clear()
             self._sources.clear()
+        segments.forget()
+        mappings.forget()
 
 
 def _free_bytes(folder: str) -> int:
@@ -286,13 +317,18 @@ def _free_bytes(folder: str) -> int:
 
 
 class _Segment:
-    def __init__(self, file: str, content: _Content) -> None:
+    def __init__(self, file: str, content: _Content, sample: bytes) -> None:
         self.file = file
         self.content = content
+        self.sample = sample  # b"" of what is small
         self.leases = 0  # a receiver may be on its way to it
         self.used_at = 0.0  # by the monotonic clock
         self.sources: set[_Source] = set()  # arrays that hold this content; none are known of what is no array
         self.is_superseded = False  # there were some
+
+
+def _made(digest: bytes) -> Callable[[], bytes]:
+    return lambda: digest
 
 
 class Lease:
@@ -302,7 +338,7 @@ class Lease:
         self._released = released
         self.refs: list[Ref] = []
         self.segments: list[_Segment] = []
-        self.held: list[segments.Mapping] = []  # by which they keep their content
+        self.held: list[object] = []  # by which they keep their content
 
     def release(self) -> None:
         given, self.segments = self.segments, []

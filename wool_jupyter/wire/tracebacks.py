@@ -88,7 +88,7 @@ def entries_of(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _without_runner(entries: list[TracebackType]) -> list[TracebackType]:
-    first = next((index for index, entry in enumerate(entries) if _is_notebook(entry.tb_frame)), None)
+    first = next((index for index, entry in enumerate(entries) if is_notebook(entry.tb_frame)), None)
     if first is None:
         return [entry for entry in entries if not is_ours(entry.tb_frame)]
     if any(is_ours(entry.tb_frame) or is_ipython(entry.tb_frame) for entry in entries[:first]):
@@ -104,7 +104,7 @@ def is_ipython(frame: FrameType) -> bool:
     return _module_of(frame).partition(".")[0] == "IPython"
 
 
-def _is_notebook(frame: FrameType) -> bool:
+def is_notebook(frame: FrameType) -> bool:
     return _module_of(frame) == "__main__" and not is_ours(frame)  # the worker's own __main__.py is ours
 
 

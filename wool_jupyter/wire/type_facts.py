@@ -25,6 +25,18 @@ def is_temporary_directory(t: type) -> bool:
     return t.__name__ == "TemporaryDirectory" and t.__module__ == "tempfile"
 
 
+_STREAMS = {("wool_jupyter.worker.cell.spool", "CellStream"), ("ipykernel.iostream", "OutStream")}
+
+
+def may_be_standard_stream(t: type) -> bool:
+    """Where there is one that is no file: of this process itself, and nothing to a user but where to print."""
+    return (t.__module__, t.__name__) in _STREAMS
+
+
+def is_progress_bar(t: type) -> bool:
+    return any(c.__name__ == "tqdm" and c.__module__ == "tqdm.std" for c in t.__mro__)
+
+
 _HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from wool_jupyter.dispatch import channels, routine
 from wool_jupyter.dispatch.carried import CarriedProxies
 from wool_jupyter.errors import WorkerDied, in_words
-from wool_jupyter.wire import calls, classes, frames, homes, shipping
+from wool_jupyter.wire import calls, classes, frames, homes, refusals, shipping
 from wool_jupyter.worker.routine_lane import RoutineLane
 from wool_jupyter.worker.session import Body, Flaw
 
@@ -126,7 +126,7 @@ class Running:
         if self._task is None:
             self._next = asyncio.get_running_loop().create_future()
             self._task = self._lane.tasks.start(
-                self._serve(), f"call of {_name_of(self._target)}", context=self._context
+                self._serve(), f"call of {refusals.name_of(self._target)}", context=self._context
             )
         if self._next is not None:
             self._next.set_result((command, answer))
@@ -197,7 +197,13 @@ class Running:
             self._settle_down()
         if isinstance(command, frames.Close):
             return None
-        return calls.pack_outcome(value, places=self._places, known_classes=self._known), not is_generator
+        packed = calls.pack_outcome(
+            value,
+            places=self._places,
+            known_classes=self._known,
+            what=lambda: f"{'what is yielded by' if is_generator else 'the result of'} `{refusals.name_of(target)}`",
+        )
+        return packed, not is_generator
 
     async def _resume(self, target: Any, command: frames.Command, *, is_generator: bool) -> Any:
         resumed = self._resumed(target, command) if is_generator else self._begun(target, command)
@@ -242,7 +248,3 @@ class Running:
         if self._interrupted:
             return KeyboardInterrupt().with_traceback(error.__traceback__)
         return WorkerDied(_STOPPED) if self._stopped else error
-
-
-def _name_of(target: _Target | None) -> str:
-    return getattr(target, "__qualname__", "a routine")

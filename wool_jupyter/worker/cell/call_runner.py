@@ -8,11 +8,12 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 from wool_jupyter import host
 from wool_jupyter.wire import batches, calls, classes, pickling
-from wool_jupyter.worker.cell.inner_call import called
+from wool_jupyter.worker.cell.inner_call import called, result_of
 from wool_jupyter.worker.cell.main_module import enter_new_main
 from wool_jupyter.worker.cell.native_threads import NativeThreads
 from wool_jupyter.worker.cell.runner import CellRunner
@@ -112,7 +113,9 @@ class CallRunner:
             invocation = gate.loading(_loaded, parts, item)
             self._native.look_again()
             value = gate.region(called, invocation)
-            outcome = calls.pack_outcome(value, places=opening.places, known_classes=classes.known_ids())
+            outcome = calls.pack_outcome(
+                value, places=opening.places, known_classes=classes.known_ids(), what=partial(result_of, invocation)
+            )
         except BaseException as error:  # noqa: BLE001
             outcome = calls.pack_raised(error, places=opening.places)
         finally:

@@ -21,11 +21,11 @@ from wool_jupyter.wire import (
     buffers,
     classes,
     contents,
+    mappings,
     pages,
     patching,
     pickling,
     rebuilding,
-    segments,
     standins,
     type_facts,
     views,
@@ -220,7 +220,8 @@ class _Arrived:
         """`digest` is b"" if nobody has told it."""
         self.address = host.address(buffer)
         self.nbytes = buffer.nbytes
-        self._mapping = buffer.obj if isinstance(buffer.obj, segments.Mapping) and self._is_of_the_file() else None
+        mapping = mappings.of(buffer)
+        self._mapping = mapping if mapping is not None and self._is_of_the_file() else None
         self._digest = digest if self._mapping is not None else contents.digest(buffer)  # loading may have changed it
 
     def is_still(self, view: memoryview) -> bool:
@@ -242,9 +243,9 @@ class _Arrived:
     def _is_of_the_file(self) -> bool:
         return host.has_own_pages(self.address, self.nbytes) is False
 
-    def _in_the_file(self, mapping: segments.Mapping) -> memoryview:
+    def _in_the_file(self, mapping: mappings.Mapping) -> memoryview:
         """The file is there as long as the cell runs."""
-        return segments.mapped(mapping.file, mapping.offset + self.address - mapping.address, self.nbytes)
+        return mappings.mapped(mapping.file, mapping.offset + self.address - mapping.address, self.nbytes)
 
 
 class _Repickler:

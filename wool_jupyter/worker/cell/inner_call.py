@@ -9,9 +9,10 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from wool_jupyter.wire import ambient, calls, classes, homes, pickling
+from wool_jupyter.wire import ambient, calls, classes, homes, pickling, refusals
 from wool_jupyter.worker.cell.gate import Gate
 from wool_jupyter.worker.cell.loops import set_aside
 
@@ -55,9 +56,10 @@ class InnerCalls:
         homes.enter_new_home()
         try:
             ambient.follow(state, state)  # what is kept in a context
-            value = called(self._gate.loading(_loaded, request))
+            invocation = self._gate.loading(_loaded, request)
+            value, what = called(invocation), partial(result_of, invocation)
             with pickling.unhindered():
-                return calls.pack_outcome(value, places=request.places, known_classes=classes.known_ids())
+                return calls.pack_outcome(value, places=request.places, known_classes=classes.known_ids(), what=what)
         except BaseException as error:  # noqa: BLE001 (data, whatever its class)
             with pickling.unhindered():
                 return calls.pack_raised(error, places=request.places)
@@ -80,3 +82,8 @@ def called(invocation: calls.Invocation) -> Any:
         value.close()
         raise TypeError(f"{invocation.function!r} is an async function: give one that runs it by `asyncio.run`")
     return value
+
+
+def result_of(invocation: calls.Invocation) -> str:
+    """For people."""
+    return f"the result of `{refusals.name_of(invocation.function)}`"

@@ -1,0 +1,64 @@
+"""What `%wool` and `%%wool` understand, in the words of their help."""
+
+ASKS = frozenset({"-h", "--help"})
+
+COMMANDS = {  # command -> what follows it, what it does
+    "status": ("", "what each worker runs and uses; so does `%wool` alone"),
+    "start": ("[-n N]", "start the pool now, with N workers"),
+    "scale": ("N", "make the pool larger or smaller; busy workers end when their cells have"),
+    "stop": ("", "end the workers; the next %%wool starts new ones"),
+    "restart": ("[WORKER] [-n N]", "end that worker, whatever it does, and have a new one; without it, all"),
+    "interrupt": ("[WORKER]", "as ■ does, for what that worker runs, or all"),
+    "logs": ("[-n LINES]", "what the pool's processes wrote outside of cells, and crashes"),
+    "dashboard": ("", "the pool, live, with buttons"),
+    "doctor": ("", "what belongs into a bug report"),
+    "jobs": ("", "the cells that run in the background, or did"),
+    "wait": ("[JOB ...]", "wait for all jobs, or some"),
+    "cancel": ("JOB ...", "end them, as ■ does; once more, and their workers are ended"),
+    "output": ("JOB ... | [CELL] [-n LINES]", "what a job has shown, or what was too much of a cell's output"),
+    "help": ("", "this text"),
+}
+
+_OF_A_CELL = (
+    ("-i NAMES", "the variables that it gets, instead of those that it reads; new=old renames one"),
+    ("-o NAMES", "those that come back, instead of all that it assigns; new=old renames one"),
+    ("--bg", "return at once with a job: other cells run meanwhile"),
+)
+
+
+def of_a_cell() -> str:
+    return "\n".join(
+        [
+            "%%wool [-i NAMES] [-o NAMES] [--bg]",
+            "    Run this cell in a worker process: its output appears here, and its variables come back.",
+            "",
+            *_table(_OF_A_CELL),
+        ]
+    )
+
+
+def of_all() -> str:
+    commands = ((f"{word} {what}".rstrip(), does) for word, (what, does) in COMMANDS.items())
+    return "\n".join(
+        [
+            of_a_cell(),
+            "",
+            "%wool EXPRESSION",
+            "    Run a line on a worker: best = %wool search(grid)",
+            "",
+            "%wool COMMAND",
+            *_table(tuple(commands)),
+            "",
+            "A WORKER is meant by the beginning of its name. `%%wool?` and `%wool?` have examples, `%config Wool` has options.",
+        ]
+    )
+
+
+def of_a_command(word: str) -> str:
+    what, does = COMMANDS[word]
+    return f"{f'%wool {word} {what}'.rstrip()}\n    {does[0].upper()}{does[1:]}."
+
+
+def _table(rows: "tuple[tuple[str, str], ...]") -> list[str]:
+    width = max(len(left) for left, _ in rows)
+    return [f"  {left.ljust(width)}  {right}" for left, right in rows]

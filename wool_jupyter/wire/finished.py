@@ -1,0 +1,192 @@
+"""What is over and only tells of it: joined threads and processes, closed pools, used-up generators, matches.
+
+Each arrives as one that has ended in the same way, and says the same when it is used. What still goes on does not travel.
+Of `Pool`, the executor and processes this takes private names (of Python 3.11): where one is missing, the object stays where it is.
+Nothing here may count up what the standard library numbers threads and processes by.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Collection
+from typing import Any
+
+_SEARCHED_AGAIN = 10_000  # characters before a match
+_OURS = "_wool_"  # attributes of a worker's threads
+
+Reduced = tuple[Any, ...]
+
+
+def may_be(t: type) -> bool:
+    return _reducer_of(t) is not None
+
+
+def reduced(obj: Any) -> Reduced | None:
+    """None for what is not over."""
+    reduce = _reducer_of(type(obj))
+    assert reduce is not None
+    try:
+        return reduce(obj)
+    except (AttributeError, AssertionError, ValueError):  # half made, of another process, or closed
+        return None
+
+
+def _reducer_of(t: type) -> Callable[[Any], Reduced | None] | None:
+    return next((reduce for c in t.__mro__ if (reduce := _REDUCERS.get((c.__module__, c.__qualname__)))), None)
+
+
+def _attributes(obj: Any, own: Collection[str]) -> dict[str, Any]:
+    """What a subclass or a user has put there, beside what all of them have."""
+    return {name: value for name, value in vars(obj).items() if name not in own and not name.startswith(_OURS)}
+
+
+def _set_attributes(obj: Any, attributes: dict[str, Any]) -> None:
+    vars(obj).update(attributes)
+
+
+def _base(cls: type, name: str) -> Any:
+    return next(c for c in cls.__mro__ if c.__name__ == name)
+
+
+# ---- threads
+
+
+def _thread(thread: threading.Thread) -> Reduced | None:
+    if thread.ident is None or thread.is_alive():
+        return None
+    attributes = _attributes(thread, vars(threading.Thread(name="fresh")))
+    return ended_thread, (type(thread), thread.name, thread.daemon), attributes, None, None, _set_attributes
+
+
+def ended_thread(cls: type[threading.Thread], name: str, daemon: bool) -> threading.Thread:
+    thread = cls.__new__(cls)
+    threading.Thread.__init__(thread, name=name, daemon=daemon)
+    thread.run = _nothing  # type: ignore[method-assign]
+    thread.start()
+    thread.join()
+    del thread.run
+    return thread
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+# ---- pools
+
+
+def _pool(pool: Any) -> Reduced | None:
+    """A terminated one, or a closed one that owes no results."""
+    if pool._state == "TERMINATE" or (pool._state == "CLOSE" and not pool._cache):
+        return ended_pool, (type(pool), pool._state, len(pool._pool))
+    return None
+
+
+def ended_pool(cls: Any, state: str, size: int) -> Any:
+    pool = cls.__new__(cls)
+    over = ended_thread(threading.Thread, "pool", daemon=True)
+    handlers = dict.fromkeys(("_worker_handler", "_task_handler", "_result_handler"), over)
+    vars(pool).update(handlers, _state=state, _pool=[over] * size, _processes=size, _cache={}, _terminate=_nothing)
+    return pool
+
+
+def _executor(executor: Any) -> Reduced | None:
+    if not executor._shutdown or any(thread.is_alive() for thread in executor._threads):
+        return None
+    fresh = _base(type(executor), "ThreadPoolExecutor")(thread_name_prefix="fresh")
+    attributes = _attributes(executor, vars(fresh))
+    arguments = type(executor), executor._max_workers, executor._thread_name_prefix
+    return ended_executor, arguments, attributes, None, None, _set_attributes
+
+
+def ended_executor(cls: Any, workers: int, prefix: str) -> Any:
+    executor = cls.__new__(cls)
+    _base(cls, "ThreadPoolExecutor").__init__(executor, workers, prefix)
+    executor.shutdown()
+    return executor
+
+
+# ---- processes
+
+
+def _process(process: Any) -> Reduced | None:
+    if process._popen is None or process.exitcode is None:
+        return None
+    attributes = _attributes(process, _OF_A_PROCESS)
+    arguments = type(process), process.name, process.daemon, process._identity, process.pid, process.exitcode
+    return ended_process, arguments, attributes, None, None, _set_attributes
+
+
+_OF_A_PROCESS = frozenset(
+    f"_{name}"
+    for name in "identity config parent_pid parent_name popen closed name sentinel target args kwargs".split()
+)
+
+
+def ended_process(cls: Any, name: str, daemon: bool, identity: tuple[int, ...], pid: int, code: int) -> Any:
+    process = cls.__new__(cls)
+    parent = {"_parent_pid": os.getpid(), "_parent_name": "", "_sentinel": -1, "_closed": False}
+    vars(process).update(parent, _name=name, _identity=identity, _config={"daemon": daemon}, _popen=_Ended(pid, code))
+    return process
+
+
+class _Ended:
+    """In place of what looks after a child."""
+
+    def __init__(self, pid: int, code: int) -> None:
+        self.pid, self.returncode = pid, code
+
+    def poll(self, *_: Any) -> int:
+        return self.returncode
+
+    wait = poll
+    terminate = kill = close = _nothing
+
+
+# ---- generators
+
+
+def _generator(generator: Any) -> Reduced | None:
+    if generator.gi_frame is not None:
+        return None
+    return ended_generator, (generator.__name__, generator.__qualname__)
+
+
+def ended_generator(name: str, qualname: str) -> Any:
+    nothing: tuple[Any, ...] = ()
+    generator: Any = (each for each in nothing)
+    next(generator, None)
+    generator.__name__, generator.__qualname__ = name, qualname
+    return generator
+
+
+# ---- matches
+
+
+def _match(match: Any) -> Reduced | None:
+    """By looking again, which may find another one: then it stays."""
+    pattern, text, start, end = match.re, match.string, match.start(), match.endpos
+    ways = [("match", start), ("fullmatch", start)]
+    if match.pos < start <= match.pos + _SEARCHED_AGAIN:
+        ways.insert(0, ("search", match.pos))
+    for way, at in ways:
+        if _is_same(getattr(pattern, way)(text, at, end), match):
+            return matched, (pattern, way, text, at, end)
+    return None
+
+
+def _is_same(found: Any, match: Any) -> bool:
+    return found is not None and (found.regs, found.lastindex) == (match.regs, match.lastindex)
+
+
+def matched(pattern: Any, way: str, text: Any, at: int, end: int) -> Any:
+    return getattr(pattern, way)(text, at, end)
+
+
+_REDUCERS: dict[tuple[str, str], Callable[[Any], Reduced | None]] = {
+    ("threading", "Thread"): _thread,
+    ("multiprocessing.pool", "Pool"): _pool,
+    ("concurrent.futures.thread", "ThreadPoolExecutor"): _executor,
+    ("multiprocessing.process", "BaseProcess"): _process,
+    ("builtins", "generator"): _generator,
+    ("re", "Match"): _match,
+}
