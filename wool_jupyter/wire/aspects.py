@@ -242,7 +242,8 @@ def _read_pandas() -> dict[str, Any]:
 def _key_of_pandas() -> bytes | None:
     import pandas as pd
 
-    return flat(pd._config.config._global_config)  # type: ignore[attr-defined]
+    config: Any = pd._config.config
+    return flat(config._global_config)
 
 
 def _write_pandas(before: Any, after: dict[str, Any]) -> None:
