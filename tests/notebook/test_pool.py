@@ -108,6 +108,20 @@ def test_a_pool_that_was_begun_and_not_asked_for_leaves_no_process_and_no_file(f
     assert fresh_kernel.wool("1 + 1").value == "2"
 
 
+def test_who_begins_nothing_ends_nothing_that_another_thread_has_begun(fresh_kernel):
+    in_passing = """\
+    def in_passing():
+        with on_demand.beginning():
+            pass
+    thread = threading.Thread(target=in_passing)
+    thread.start()
+    thread.join()
+    get_ipython().run_cell_magic('wool', '', 'import os; ran_in = os.getpid()')
+"""
+    fresh_kernel.ok(BEGINNING + in_passing)
+    assert fresh_kernel.value("begun == ran_in")
+
+
 def test_a_first_cell_that_is_no_python_starts_no_pool(fresh_kernel):
     assert fresh_kernel.wool_error("x = (").ename == "SyntaxError"
     wait_until(lambda: not family(fresh_kernel))

@@ -21,11 +21,11 @@ DIES = "def dies(name, at=None):\n    if name == at:\n        os._exit(3)\n    r
 @pytest.mark.parametrize(
     ("use", "words"),
     [
-        pytest.param("list(pool.map(dies, 'abc', 'bbb'))", "`dies('b', 'b')`, call 2 of its map, had", id="map"),
+        pytest.param("list(pool.map(dies, 'abc', 'bbb'))", "`dies('b', 'b')` (call 2 of its map) had", id="map"),
         pytest.param("pool.submit(dies, 7, at=7).result()", "`dies(7, at=7)` had", id="submit"),
         pytest.param(
             "list(pool.executor().map(dies, [Path('x.csv')], [Path('x.csv')]))",
-            "`dies('x.csv', 'x.csv')`, call 1 of its map, had",
+            "`dies('x.csv', 'x.csv')` (call 1 of its map) had",
             id="executor",
         ),
         pytest.param(
@@ -45,17 +45,17 @@ def test_the_death_of_a_worker_that_ran_tasks_of_joblib_says_which(calls):
         "(joblib.delayed(dies)(n, 4) for n in range(6))"
     ).error
     assert error.ename == "WorkerDied"
-    assert "The batch of 3 tasks from `dies(3, 4)` on had begun" in error.evalue
+    assert "`dies(3, 4)` (with 2 more tasks of its batch) had begun" in error.evalue
 
 
 def test_a_result_that_was_lost_on_its_way_tells_which_call_ended_the_worker(calls):
     calls.ok("def dies(n):\n    if n == 5: os._exit(3)\n    return n")
     error = calls.run("list(pool.map(dies, range(9)))").error
-    words = r"`dies\(5\)`, call 6 of its map"
+    words = r"`dies\(5\)` \(call 6 of its map\)"
     assert re.fullmatch(
         rf"The worker \(pid \d+\) exited with code 3\. "
-        rf"({words}, had begun, and may have run in part"
-        rf"|It was at {words}\. `dies\(\d\)`, call \d of its map, has run before, and its result is lost)",
+        rf"({words} had begun, and may have run in part"
+        rf"|It was at {words}\. `dies\(\d\)` \(call \d of its map\) has run before, and its result is lost)",
         error.evalue,
     )
 
@@ -75,7 +75,7 @@ def test_a_call_that_is_run_again_is_told_of_in_one_line(calls, tmp_path):
     result = calls.ok("print(list(pool.map(dies_once, 'abc', retries=1)))")
     assert result.stdout == "['a', 'b', 'c']\n"
     assert re.fullmatch(
-        r"wool: The worker \(pid \d+\) exited with code 3: `dies_once\('b'\)`, call 2 of its map, is run again\n",
+        r"wool: The worker \(pid \d+\) exited with code 3: `dies_once\('b'\)` \(call 2 of its map\) is run again\n",
         result.stderr,
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pools import spawned
 from tests.support.waiting import wait_until
 from wool_jupyter.errors import StartFailed
 from wool_jupyter.nursery.client import Nursery
@@ -51,8 +52,7 @@ async def nursery_of(directory: Path):
 
 async def spawn(nursery: Nursery, script: str, *arguments: str, log: Path, uid: str = "w", **options):
     command = [sys.executable, "-c", script, *arguments]
-    options = {"environment": os.environ, "timeout_s": TIMEOUT_S, **options}
-    return await nursery.spawn(uid, command, log=log, **options)
+    return await spawned(nursery, uid, command, log=log, **options)
 
 
 async def until_exit(child) -> Exit:
@@ -211,9 +211,8 @@ def test_worker_that_cannot_be_started_says_why(directory, tmp_path, fault):
             command = [str(missing) if fault == "command" else sys.executable, "-c", IDLE]
             log = missing if fault == "log" else tmp_path / "log"
             where = missing if fault == "directory" else tmp_path
-            options = {"environment": os.environ, "timeout_s": TIMEOUT_S, "directory": where}
             with pytest.raises(StartFailed, match=r"can't be started: .*No such file or directory"):
-                await nursery.spawn("w", command, log=log, **options)
+                await spawned(nursery, "w", command, log=log, directory=where)
             child = await spawn(nursery, IDLE, log=tmp_path / "log")
             assert alive(child.pid)
 
@@ -395,7 +394,8 @@ async def main(directory, mode):
     log = Path(directory).parent.parent / "log"
     nursery = await Nursery.launch([Path(directory)], log=log, environment=os.environ)
     command = [sys.executable, "-c", BUSY]
-    child = await nursery.spawn("w", command, environment=os.environ, log=log, timeout_s=30)
+    order = nursery.order("w", command, environment=os.environ, log=log)
+    child = await nursery.delivered(order, timeout_s=30)
     fork = None
     if "fork" in mode:
         fork = os.fork()

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.support.loops import until
-from tests.support.pools import lives, pool_in, pool_processes
+from tests.support.pools import lives, pool_in, pool_processes, spawned
 from tests.support.waiting import wait_until
 from tests.support.worker_process import Worker, pool_directory
 from wool_jupyter.nursery.client import Nursery
@@ -42,7 +42,8 @@ class Bench:
     async def worker(self, *, environment=None):
         uid = str(uuid4())
         StartLedger.create(layout.ledger(self.pool, uid))
-        child = await self.nursery.spawn(
+        child = await spawned(
+            self.nursery,
             uid,
             [*PYTHON, "wool_jupyter.worker"],
             [uid, str(self.pool), str(self.nursery.pid)],

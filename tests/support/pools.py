@@ -64,3 +64,10 @@ def names_in(directory: str) -> list[str]:
 async def pool_in(home, settings, *, environment=os.environ, **options):
     """As a kernel starts it."""
     return await KernelPool.start(home, settings, await Processes.begun(home, environment=environment), **options)
+
+
+async def spawned(nursery, uid, command, arguments=(), *, environment=None, log, timeout_s=30, directory=Path("/")):
+    """The child of an order, once it is delivered."""
+    environment = environment or os.environ
+    order = nursery.order(uid, command, arguments, environment=environment, log=log, directory=directory)
+    return await nursery.delivered(order, timeout_s=timeout_s)

@@ -107,10 +107,6 @@ class _Switchboard:
             if (watch := each()) is not None:
                 watch.call()
 
-    def _observed_change(self, directory: str) -> None:
-        """On the observer's thread."""
-        self.ring(directory)
-
     def _observe(self, directory: str) -> bool:
         if not host.watches_files():
             return False
@@ -130,7 +126,7 @@ class _Switchboard:
     def _begin(self) -> "FileObserver":
         from wool_jupyter.discovery.observing import FileObserver  # 10 ms, which who only owns a namespace saves
 
-        observer = FileObserver(self._observed_change)
+        observer = FileObserver(self.ring)
         closer = threading.Thread(target=self._close, args=(observer,), name="wool-watcher", daemon=True)
         try:
             observer.start()

@@ -226,7 +226,8 @@ class Wool(Magics):  # type: ignore[misc]
 
         words = line.split()
         if words[:1] == ["help"] or not usage.ASKS.isdisjoint(words):
-            print(usage.of_a_command(words[0]) if words[0] in COMMANDS and words[0] != "help" else usage.of_all())
+            about = [word for word in words if word in COMMANDS and word != "help"]
+            print(usage.of_a_command(about[0]) if about else usage.of_all())
             return None
         if words and words[0] in job_words.WORDS and not self._is_about_a_cell(words):
             loaded = on_demand.loaded_runtime()

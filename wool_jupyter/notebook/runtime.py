@@ -78,15 +78,17 @@ class Runtime:
     def beginning(self) -> Iterator[None]:
         """While the caller gets ready to ask for the pool its first worker starts, unless there is a home from an earlier pool.
         If it does not come to the pool, nothing is left. `StartFailed`."""
+        mine: Processes | None = None
         with self._lock:
             if self._home is None and os.getpid() == self._pid:
                 with self._whole():
                     self._begin()
+                mine = self._begun
         try:
             yield
         finally:
             with self._lock:
-                if self._begun is not None:
+                if mine is not None and self._begun is mine:
                     self.end()
 
     def pool(self, settings: PoolSettings) -> "tuple[KernelPool, bool]":

@@ -133,7 +133,7 @@ class Submissions:
             self._watched = False
 
     def _workers(self) -> list[int]:
-        """That have calls of this cell, or had some and are busy. All, as long as none has."""
+        """That have calls of this cell, or had some and are busy. All, where none of them does."""
         pool = self._runtime.running
         workers = [] if pool is None else pool.crew.snapshot()
         own = [worker.pid for worker in workers if worker.busy and worker.uid in self._flows]

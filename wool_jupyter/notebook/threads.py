@@ -1,7 +1,4 @@
-"""Whether the system's limits leave room for a pool: in the midst of a start a thread that can't be had would be met anywhere.
-
-Imports nothing that starts any.
-"""
+"""Whether the system's limits leave room for a pool: in the midst of a start a thread that can't be had would be met anywhere."""
 
 import _thread
 

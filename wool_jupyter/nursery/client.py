@@ -143,21 +143,6 @@ class Nursery:
         self._send(do="start", uid=uid, **how, **where)
         return order
 
-    async def spawn(
-        self,
-        uid: str,
-        command: Sequence[str],
-        arguments: Sequence[str] = (),
-        *,
-        environment: Mapping[str, str],
-        log: Path,
-        timeout_s: float,
-        directory: Path = Path("/"),
-    ) -> Child:
-        """`order` and `delivered`."""
-        order = self.order(uid, command, arguments, environment=environment, log=log, directory=directory)
-        return await self.delivered(order, timeout_s=timeout_s)
-
     async def delivered(self, order: Order, *, timeout_s: float) -> Child:
         """Returns when the worker has written its report.
 

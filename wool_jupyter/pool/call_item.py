@@ -67,7 +67,7 @@ class Item:
     origin: Origin
     ambient: dict[str, bytes]
     label: str  # shown of it while it runs
-    words: str  # which call it is, where it is told of: the beginning of a sentence
+    words: str  # which call it is, where it is told of: fits anywhere in a sentence
     cost: Cost
     retries: int
     settled: "Callable[[Item], object]"  # called once, when its future is done

@@ -10,14 +10,13 @@ do rests for a moment, without its slot: the next small call goes on with it ins
 
 import asyncio
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.errors import NoWorkersAvailable, WoolError
 from wool_jupyter.pool import events
-from wool_jupyter.pool.call_item import Item, Origin
+from wool_jupyter.pool.call_item import Item
 from wool_jupyter.pool.call_run import Run, Running, interrupted
 from wool_jupyter.pool.waiting_calls import WaitingCalls
 
@@ -59,11 +58,8 @@ class CallQueue:
             self._waiting.begin_section()  # behind others, with turns of its own
             self._turn(min(len(items), self._threads.main_threads))
         self._waiting.add(items)
-        told: Origin | None = None
-        for item in items:
-            if item.origin is not told:
-                told = item.origin
-                told.queued()
+        for origin in dict.fromkeys(item.origin for item in items):
+            origin.queued()
         self._serve()
 
     def prune(self) -> None:
@@ -103,9 +99,9 @@ class CallQueue:
         try:
             await run.serve(self._threads)
         except Exception as error:
-            heard = run.fail(error)
+            failure, heard = error, run.fail(error)
             if not (run.opened or self._runs):
-                self._waiting.fail(partial(_as_it_is, error))
+                self._waiting.fail(lambda _: failure)
             elif not (heard or isinstance(error, WoolError)):
                 raise  # a fault that no call can tell of
         finally:
@@ -155,10 +151,6 @@ class CallQueue:
         """They will be first again."""
         self._waiting.take_back(items)
         self._serve()
-
-
-def _as_it_is(error: BaseException, _: Item) -> BaseException:
-    return error
 
 
 def _stopped(item: Item) -> WoolError:

@@ -317,7 +317,7 @@ def _how_far(item: Item, ran: Item | None) -> str:
         return f"{item.words} had not begun; so did {BEGINNINGS_MAX} workers end before they came to it"
     if item is ran:
         return f"{item.words} had begun, and may have run in part"
-    return f"It was at {ran.words.rstrip(',')}. {item.words} has run before, and its result is lost"
+    return f"It was at {ran.words}. {item.words} has run before, and its result is lost"
 
 
 def interrupted() -> CancelledError:

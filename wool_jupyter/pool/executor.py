@@ -129,16 +129,18 @@ class Executor(concurrent.futures.Executor):
         """What can't be shipped is the future's exception. RuntimeError after `shutdown`."""
         if not callable(fn):
             raise TypeError(f"argument 1 of submit can't be called: {fn!r}")
-        return self.submit_all(calls.Invocation(fn, args, kwargs))
+        return self.submit_batch(calls.Invocation(fn, args, kwargs))
 
-    def submit_all(self, invocation: calls.Invocation, parts: Sequence[calls.Invocation] = ()) -> "Future[Any]":
+    def submit_batch(self, invocation: calls.Invocation, parts: Sequence[calls.Invocation] = ()) -> "Future[Any]":
         """As `submit`, for a call that consists of these others: people are told of them."""
         self._check()
         line, origin = self._line(), self._origin()
         pack = lambda: calls.pack_blocking(invocation, self._data(origin), parts=parts)  # noqa: E731
         cost = self._terms.cost or line.cost_of(invocation.function)
         first = parts[0] if parts else invocation
-        words = in_short(first) if len(parts) < 2 else f"The batch of {len(parts)} tasks from {in_short(first)} on"
+        words = (
+            in_short(first) if len(parts) < 2 else f"{in_short(first)} (with {len(parts) - 1} more tasks of its batch)"
+        )
         item = self._item(line, origin, pack, first, words=words, cost=cost, retries=self._terms.retries)
         self._put(line, [item])
         return item.future
@@ -196,7 +198,7 @@ class Executor(concurrent.futures.Executor):
             try:
                 for row in rows:
                     invocation = calls.Invocation(fn, row, {})
-                    words = f"{in_short(invocation)}, call {next(numbers)} of its map,"
+                    words = f"{in_short(invocation)} (call {next(numbers)} of its map)"
                     item = self._row(
                         line, origin, invocation, function, words=words, cost=cost, retries=retries, state=state
                     )

@@ -140,7 +140,7 @@ class _Call:
             future = (
                 _cancelled()
                 if self._over
-                else self._executor.submit_all(
+                else self._executor.submit_batch(
                     calls.Invocation(batch, (), {}), [calls.Invocation(*task) for task in batch.items]
                 )
             )

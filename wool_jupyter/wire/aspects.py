@@ -49,7 +49,8 @@ class Generator(Aspect):
 
 
 def flat(value: Any) -> bytes | None:
-    """Equal for what pickles alike, and a change of what it was made of does not change it. None unless all of it are builtins."""
+    """Equal for what pickles alike, and a change of what it was made of does not change it. None unless all of it are
+    builtins; what has a buffer counts as its bytes."""
     try:
         return marshal.dumps(value, _WITHOUT_REFERENCES)
     except ValueError:

@@ -31,9 +31,9 @@ class Outbox:
                     f"a message of {len(data) / 2**20:,.1f} MiB is larger than {self._message_max_bytes / 2**20:g} MiB, "
                     "and was not sent: large data travels in variables"
                 )
-        overtakes = bool(self._waiting)
+        would_overtake = bool(self._waiting)
         is_one = sum(map(len, encoded)) <= self._frame_max_bytes
-        if is_one and not (overtakes or self._closed) and self.sends_at_once(frames.join(encoded)):
+        if is_one and not (would_overtake or self._closed) and self.sends_at_once(frames.join(encoded)):
             return
         self._waiting.extend(encoded)
         self._filled.set()

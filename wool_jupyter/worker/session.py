@@ -30,7 +30,7 @@ class Body(Protocol):
         """Reads the task; nothing of it runs yet."""
         ...
 
-    def step(self, command: frames.Command) -> "Step":
+    def step(self, command: frames.Command) -> Step:
         """The next value and whether it is the last one; None at the end. What it raises is the routine's own fault: a body's
         outcome is a value. Cancelling it cancels the body, and then it returns what the body made of that.
 
@@ -239,10 +239,10 @@ class Session:
         if isinstance(step, asyncio.Future):
             call.task = self._tasks.own(step)
         else:
-            call.task = self._tasks.start(_outcome(step), f"call {number}", awaited=True)
+            call.task = self._tasks.start(_outcome(number, step), f"call {number}", awaited=True)
             call.task.add_done_callback(lambda _: step.close())  # if it was cancelled before it began
         # A callback of the step, not its last lines: a step that is cancelled before it begins runs none.
-        call.task.add_done_callback(lambda step: self._answer(_response(number, step, last=call.last), call))
+        call.task.add_done_callback(lambda done: self._answer(_response(number, done, last=call.last), call))
 
     def _answer(self, response: frames.Response, call: _Call) -> None:
         number = response.call
@@ -299,13 +299,13 @@ class Session:
         await self._ends.wait()
 
 
-async def _outcome(step: Coroutine[Any, Any, _Made]) -> _Made | Flaw:
+async def _outcome(number: int, step: Coroutine[Any, Any, _Made]) -> _Made | frames.Failed:
     try:
         return await step
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # noqa: BLE001 (for the client: it must not end the loop)
-        return Flaw(in_words(error))
+        return frames.Failed(number, in_words(error))
 
 
 def _response(number: int, step: "asyncio.Future[Any]", *, last: bool) -> frames.Response:
@@ -314,8 +314,8 @@ def _response(number: int, step: "asyncio.Future[Any]", *, last: bool) -> frames
     if (error := step.exception()) is not None:
         return frames.Failed(number, in_words(error))
     match step.result():
-        case Flaw(reason):
-            return frames.Failed(number, reason)
+        case frames.Failed() as failed:
+            return failed
         case None:
             return frames.Returned(number)
         case value, ends:

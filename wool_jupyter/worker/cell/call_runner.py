@@ -80,7 +80,7 @@ class CallRunner:
             while item is not None:
                 done = self._run(opening, parts, item, output)
                 item = parts.take()
-                # Who is told of the last one looks at it then.
+                # What is said with the last one counts; to look takes system calls.
                 goes_on = item is None and (spool.has_threads() or host.has_children())
                 listener.done(done, goes_on=goes_on)
 
