@@ -4,7 +4,6 @@ import contextlib
 import errno
 import functools
 import math
-import mmap
 import os
 import re
 import site
@@ -12,10 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from typing import NamedTuple
 
 # Patterns of `fnmatch`. Directory locks of these are local to a host, or absent.
 NETWORK_FILE_SYSTEMS = ("nfs*", "cifs", "smb*", "9p", "fuse.sshfs", "lustre", "gpfs", "ceph", "beegfs", "afs")
@@ -31,7 +27,6 @@ _PR_SET_CHILD_SUBREAPER = 36
 _FALLOC_FL_KEEP_SIZE = 1
 _FALLOC_FL_PUNCH_HOLE = 2
 
-PAGE_BYTES = mmap.PAGESIZE
 _NO_LIMIT_BYTES = 1 << 62  # version 1 says "no limit" with the largest number of pages
 
 
@@ -335,71 +330,6 @@ def reserve(fd: int, size_bytes: int) -> None:
     """Pages for a file, where the system can promise them: a full disk is an ENOSPC then, before a byte is written."""
     if hasattr(os, "posix_fallocate"):  # not on macOS, where writing finds out
         os.posix_fallocate(fd, 0, size_bytes)
-
-
-def address(memory: "ReadableBuffer") -> int:
-    """Where it begins."""
-    import ctypes
-
-    view = (ctypes.c_void_p * 12)()  # a `Py_buffer` (80 bytes in Python 3.11 to 3.14): its first field is the address
-    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(memory), ctypes.byref(view), 0)
-    try:
-        return int(view[0] or 0)
-    finally:
-        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
-
-
-def copy(target: int, source: int, nbytes: int) -> None:
-    """Between addresses, which the caller keeps valid; other threads run meanwhile."""
-    import ctypes
-
-    ctypes.memmove(target, source, nbytes)
-
-
-_PAGEMAP = Path("/proc/self/pagemap")
-
-
-def has_own_pages(begin: int, length: int, pagemap: Path = _PAGEMAP) -> bool | None:
-    """Whether something was written into this part of a private mapping of a file, so that it has pages of its own; None where the
-    system does not tell (Linux does since 4.2)."""
-    kinds = _page_kinds(begin, length, pagemap)
-    return None if kinds is None else bool(kinds.translate(None, delete=_NOT_WRITTEN))
-
-
-def own_pages(begin: int, length: int, pagemap: Path = _PAGEMAP) -> list[tuple[int, int]] | None:
-    """As spans in bytes, from `begin` on; None as of `has_own_pages`."""
-    kinds = _page_kinds(begin, length, pagemap)
-    if kinds is None:
-        return None
-    before = begin % PAGE_BYTES
-    edges = (
-        (each.start() * PAGE_BYTES - before, each.end() * PAGE_BYTES - before) for each in _WRITTEN.finditer(kinds)
-    )
-    return [(max(start, 0), min(end, length)) for start, end in edges]
-
-
-# The highest byte of what `pagemap` has of a page. Bits: 7 it is present, 6 it is swapped out, 5 it is the file's.
-_NOT_WRITTEN = bytes(kind for kind in range(256) if not kind & 0xC0 or kind & 0x20)
-_WRITTEN = re.compile(b"[^" + re.escape(_NOT_WRITTEN) + b"]+")
-
-
-def _page_kinds(begin: int, length: int, pagemap: Path) -> bytes | None:
-    """A byte a page."""
-    if sys.platform != "linux":
-        return None
-    first, last = begin // PAGE_BYTES, (begin + length - 1) // PAGE_BYTES
-    count = last - first + 1
-    try:
-        fd = os.open(pagemap, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        raw = os.pread(fd, 8 * count, 8 * first)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-    return raw[7::8] if len(raw) == 8 * count else None
 
 
 def watches_files() -> bool:

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.waiting import wait_until
-from wool_jupyter import host
-from wool_jupyter.wire import buffers, mappings, segments, store
+from wool_jupyter.wire import buffers, mappings, own_memory, segments, store
 
 SIZE = 8 << 20
 
@@ -103,7 +102,7 @@ def test_nor_is_it_when_the_next_one_is_there_at_once(pool):
 
 
 def test_where_the_system_does_not_tell_nothing_is_kept(pool, monkeypatch):
-    monkeypatch.setattr(host, "has_own_pages", lambda *_: None)
+    monkeypatch.setattr(own_memory, "has_own_pages", lambda *_: None)
     file = written(1, pool)
     read(file, pool)
     settled(file, 0)

@@ -18,7 +18,7 @@ import pytest
 from tests.support.readers import reader
 from tests.support.waiting import wait_until
 from wool_jupyter import host
-from wool_jupyter.wire import mappings, segments
+from wool_jupyter.wire import mappings, own_memory, segments
 from wool_jupyter.wire.buffers import Ref
 
 SIZE = segments.SEGMENT_BYTES
@@ -266,9 +266,9 @@ def test_memory_that_is_a_files_content_is_recognised_until_it_is_written(data, 
 
 def test_written_pages_are_known_where_the_system_tells(tmp_path):
     array = np.zeros(1 << 20, "u1")
-    assert host.has_own_pages(host.address(array), array.nbytes, tmp_path / "missing") is None
+    assert own_memory.has_own_pages(own_memory.address(array), array.nbytes, tmp_path / "missing") is None
     (tmp_path / "short").write_bytes(b"")
-    assert host.has_own_pages(host.address(array), array.nbytes, tmp_path / "short") is None
+    assert own_memory.has_own_pages(own_memory.address(array), array.nbytes, tmp_path / "short") is None
 
 
 def test_thousands_of_arrays_do_not_exhaust_the_descriptors(data, idle):
@@ -305,13 +305,13 @@ def test_large_data_goes_to_the_disk_when_memory_is_short(tmp_path, monkeypatch)
 def test_written_pages_are_told_as_spans_of_the_memory_that_was_asked_for(data, idle):
     file = written(1, data, idle)
     array = np.frombuffer(mappings.mapped(file, 100, SIZE - 100), "u1")
-    begin, page = host.address(array), 4096
-    assert host.own_pages(begin, array.nbytes) == []
+    begin, page = own_memory.address(array), 4096
+    assert own_memory.own_pages(begin, array.nbytes) == []
     array[0] = array[3 * page] = array[4 * page] = array[-1] = 9
-    assert host.own_pages(begin, array.nbytes) == [
+    assert own_memory.own_pages(begin, array.nbytes) == [
         (0, page - 100),
         (3 * page - 100, 5 * page - 100),
         (SIZE - page - 100, SIZE - 100),
     ]
-    assert host.own_pages(begin + 3 * page, 5) == [(0, 5)]
-    assert host.own_pages(begin, 5, Path(data) / "missing") is None
+    assert own_memory.own_pages(begin + 3 * page, 5) == [(0, 5)]
+    assert own_memory.own_pages(begin, 5, Path(data) / "missing") is None

@@ -5,7 +5,6 @@ an untouched library is not imported on the other side.
 """
 
 import locale
-import logging
 import marshal
 import os
 import random
@@ -14,10 +13,10 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import filterfalse
 from typing import Any
 
 from wool_jupyter import host
+from wool_jupyter.wire import loggers
 
 _WITHOUT_REFERENCES = 2  # this version of marshal's: with them, equal values give other bytes
 
@@ -320,71 +319,6 @@ def _write_inline(_before: Any, after: dict[str, Any]) -> None:
         setattr(backend, name, value)
 
 
-def _printing(logger: logging.Logger) -> "list[logging.StreamHandler[Any]]":
-    """Handlers as `basicConfig` makes them. Those of files and services stay where they are."""
-    return [h for h in logger.handlers if type(h) is logging.StreamHandler and h.stream in (sys.stdout, sys.stderr)]
-
-
-_Printing = tuple[
-    bool, list[tuple[str, int, tuple[Any, Any] | None]]
-]  # propagate, (stream, level, (format, dates)) of handlers
-_SILENT: _Printing = (True, [])
-
-
-def _read_logging() -> dict[str, Any]:
-    root = logging.getLogger()
-    loggers = {"": root, **{n: each for n, each in root.manager.loggerDict.items() if isinstance(each, logging.Logger)}}
-    return {
-        "disabled": root.manager.disable,
-        "levels": {name: each.level for name, each in loggers.items() if each.level},
-        "printing": {
-            name: state
-            for name, each in loggers.items()
-            if not _is_of_library(name) and (state := _read_printing(each)) != _SILENT
-        },
-    }
-
-
-def _is_of_library(name: str) -> bool:
-    """It gives its logger a handler when it is loaded, on each side."""
-    package = name.partition(".")[0]
-    return package != "__main__" and package in sys.modules
-
-
-def _read_printing(logger: logging.Logger) -> _Printing:
-    return logger.propagate, [
-        (
-            "stdout" if handler.stream is sys.stdout else "stderr",
-            handler.level,
-            None if (form := handler.formatter) is None else (form._fmt, form.datefmt),
-        )
-        for handler in _printing(logger)
-    ]
-
-
-def _write_logging(before: dict[str, Any] | None, after: dict[str, Any]) -> None:
-    logging.disable(after["disabled"])
-    levels, printing = after["levels"], after["printing"]
-    were = before or {"levels": {}, "printing": {}}
-    for name in {**dict.fromkeys(filterfalse(_is_of_library, ["", *were["levels"]])), **levels}:
-        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
-    for name in {**were["printing"], **printing}:
-        _write_printing(logging.getLogger(name), printing.get(name, _SILENT))
-
-
-def _write_printing(logger: logging.Logger, wanted: _Printing) -> None:
-    if _read_printing(logger) == wanted:
-        return
-    logger.propagate, handlers = wanted
-    for old in _printing(logger):
-        logger.removeHandler(old)
-    for stream, level, form in handlers:
-        handler = logging.StreamHandler(getattr(sys, stream))
-        handler.setLevel(level)
-        handler.setFormatter(None if form is None else logging.Formatter(*form))
-        logger.addHandler(handler)
-
-
 ASPECTS = {
     "cwd": Aspect(_read_cwd, _write_cwd),
     "environment": Aspect(lambda: dict(os.environ), _write_environment, key=raw_environment),
@@ -401,7 +335,7 @@ ASPECTS = {
     "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket"),
     "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True),
     "warnings": Aspect(lambda: list(warnings.filters), _write_filters, late=True, key=_key_of_filters),
-    "logging": Aspect(_read_logging, _write_logging),
+    "logging": Aspect(loggers.read, loggers.write),
     "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
     "figures": Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True, of_cells=True),
     "random": Generator(random.getstate, lambda _, after: random.setstate(after), late=True, key=random.getstate),

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from wool_jupyter import host
-from wool_jupyter.wire import watching
+from wool_jupyter.wire import own_memory, watching
 
 SAMPLED_BYTES = 16 << 20  # from here on reading all of it takes 1 ms or more
 _SAMPLES, _SAMPLE_BYTES = 256, 4 << 10
@@ -61,7 +60,7 @@ class Watched:
         if view.nbytes < SAMPLED_BYTES:
             return digest(view)
         with self._lock:
-            sight = self._sight(host.address(view), view.nbytes)
+            sight = self._sight(own_memory.address(view), view.nbytes)
             if sight.is_still(view):
                 return sight.digest
             watch = self._watch(sight)

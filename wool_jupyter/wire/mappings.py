@@ -29,7 +29,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from wool_jupyter import host
+from wool_jupyter.wire import own_memory
 
 COPIED_BYTES = 256 << 10  # below, reading costs less than a mapping
 _KEPT_BYTES = 8 << 20  # from here on memory is kept: of 256 MB, mapping, reading and unmapping each page takes 25 ms
@@ -84,7 +84,7 @@ def mapped(file: str, offset: int, length: int, *, idle: str = "") -> memoryview
     finally:
         os.close(fd)
     _open.add(mapping)
-    _note(mapping, file, begin, host.address(mapping))
+    _note(mapping, file, begin, own_memory.address(mapping))
     return memoryview(mapping)[offset - begin :]
 
 
@@ -112,7 +112,7 @@ def _memory(file: str, fd: int) -> _Memory:
         memory = _Memory(unlocked, 0, access=mmap.ACCESS_COPY, **_OPTIONS)
     finally:
         os.close(unlocked)
-    memory.key, memory.address = key, host.address(memory)
+    memory.key, memory.address = key, own_memory.address(memory)
     _open.add(memory)
     return memory
 
@@ -176,7 +176,7 @@ class _Keeper:
 
 def _is_unwritten(memory: _Memory) -> bool:
     """False also where the system does not tell."""
-    return host.has_own_pages(memory.address, len(memory)) is False
+    return own_memory.has_own_pages(memory.address, len(memory)) is False
 
 
 def _key(fd: int) -> tuple[int, int]:
@@ -242,12 +242,12 @@ def place_of(view: memoryview) -> Place | None:
     """Of memory that is, to the last byte, what a file has that is mapped here. None also where the system does not tell."""
     if not len(_mappings):
         return None
-    begin = host.address(view)
+    begin = own_memory.address(view)
     for mapping in list(_mappings):
         inside = begin - mapping.address
         if inside >= 0 and inside + view.nbytes <= mapping.nbytes:
             memory = mapping.memory()
-            if memory is not None and host.has_own_pages(begin, view.nbytes) is False:
+            if memory is not None and own_memory.has_own_pages(begin, view.nbytes) is False:
                 return Place(mapping.file, mapping.offset + inside, memory)
             return None
     return None

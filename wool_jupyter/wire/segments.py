@@ -21,7 +21,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from wool_jupyter import host
-from wool_jupyter.wire import mappings
+from wool_jupyter.wire import mappings, own_memory
 
 SEGMENT_BYTES = 1 << 20  # of a buffer that has a file of its own: below, the file costs more than writing it again
 _LOOKED_AT_BYTES = 32 << 20  # from here on the free memory is asked for: 0.2 ms
@@ -157,9 +157,9 @@ def _store(fd: int, view: memoryview, size: int) -> None:
         return
     with _kept_lock:
         mapping = _kept_mapping(fd, size)
-        target, source = host.address(mapping), host.address(view)
+        target, source = own_memory.address(mapping), own_memory.address(view)
         for begin in range(0, view.nbytes, _COPY_BYTES):
-            host.copy(target + begin, source + begin, min(_COPY_BYTES, view.nbytes - begin))
+            own_memory.copy(target + begin, source + begin, min(_COPY_BYTES, view.nbytes - begin))
 
 
 def _kept_mapping(fd: int, size: int) -> mmap.mmap:

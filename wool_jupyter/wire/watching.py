@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 
-from wool_jupyter import host
+from wool_jupyter.wire import own_memory
 
 _NUMBERS = {"x86_64": 323, "aarch64": 282}  # of the system call
 _USER_MODE_ONLY = 1  # what an ordinary user may have
@@ -30,7 +30,7 @@ class Span:
     """Of memory, in whole pages."""
 
     def __init__(self, address: int, nbytes: int) -> None:
-        page = host.PAGE_BYTES
+        page = own_memory.PAGE_BYTES
         self.begin = address // page * page
         self.end = -(-(address + nbytes) // page) * page
 
@@ -73,7 +73,7 @@ class Span:
     def _scan(self, flags: int, *, mask: int, inverted: int = 0) -> int:
         """How many of its pages are so, at most one unless they are protected."""
         found = bytearray(24)
-        vector = (0, 0, 0) if flags & _PROTECT else (host.address(found), 1, 1)
+        vector = (0, 0, 0) if flags & _PROTECT else (own_memory.address(found), 1, 1)
         asked = struct.pack("12Q", 96, flags, self.begin, self.end, 0, *vector, inverted, mask, 0, mask)
         pagemap = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -15,13 +15,13 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, in_words
 from wool_jupyter.wire import (
     buffers,
     classes,
     contents,
     mappings,
+    own_memory,
     pages,
     patching,
     pickling,
@@ -218,7 +218,7 @@ class _Arrived:
 
     def __init__(self, buffer: memoryview, digest: bytes) -> None:
         """`digest` is b"" if nobody has told it."""
-        self.address = host.address(buffer)
+        self.address = own_memory.address(buffer)
         self.nbytes = buffer.nbytes
         mapping = mappings.of(buffer)
         self._mapping = mapping if mapping is not None and self._is_of_the_file() else None
@@ -227,7 +227,7 @@ class _Arrived:
     def is_still(self, view: memoryview) -> bool:
         if view.nbytes != self.nbytes:
             return False
-        if self._mapping is not None and host.address(view) == self.address and self._is_of_the_file():
+        if self._mapping is not None and own_memory.address(view) == self.address and self._is_of_the_file():
             return True
         if self._mapping is not None and not self._digest:
             try:
@@ -241,7 +241,7 @@ class _Arrived:
         return self._mapping is not None
 
     def _is_of_the_file(self) -> bool:
-        return host.has_own_pages(self.address, self.nbytes) is False
+        return own_memory.has_own_pages(self.address, self.nbytes) is False
 
     def _in_the_file(self, mapping: mappings.Mapping) -> memoryview:
         """The file is there as long as the cell runs."""
