@@ -10,6 +10,7 @@ import pytest
 from tests.support.readers import reader
 from tests.support.sides import store_in
 from tests.support.waiting import wait_until
+from wool_jupyter.aio import threads
 from wool_jupyter.wire import buffers, calls, contents, mappings, segments, store
 from wool_jupyter.wire.contents import SAMPLED_BYTES, Remembered
 
@@ -84,7 +85,7 @@ def test_without_a_thread_it_is_read_all_the_same(kept, tmp_path, monkeypatch):
     def refuses(*_):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(contents._thread, "start_new_thread", refuses)
+    monkeypatch.setattr(threads._thread, "start_new_thread", refuses)
     one, other = lease(kept, array(1, SAMPLED_BYTES)), lease(kept, array(1, SAMPLED_BYTES))
     assert one.refs == other.refs
 

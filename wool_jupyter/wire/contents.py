@@ -1,11 +1,9 @@
 """What some memory holds, in a few bytes."""
 
-import _thread
 import sys
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import xxhash
@@ -131,30 +129,6 @@ def owner_of(view: memoryview) -> tuple[Any, int] | None:
     while hasattr(getattr(owner, "base", None), "__array_interface__"):
         owner = owner.base  # type: ignore[attr-defined]
     return owner, interface["data"][0]
-
-
-def begun(make: Callable[[memoryview], bytes], view: memoryview) -> Callable[[], bytes]:
-    """`make(view)`, on another thread from now on; what is returned waits for it. Not by `threading`, whose threads somebody may
-    trace or count."""
-    made: list[bytes] = []
-    ended = _thread.allocate_lock()
-    ended.acquire()
-
-    def run() -> None:
-        try:
-            made.append(make(view))
-        finally:
-            ended.release()
-
-    def result() -> bytes:
-        with ended:
-            return made[0] if made else make(view)
-
-    try:
-        _thread.start_new_thread(run, ())
-    except RuntimeError:  # there are too many
-        ended.release()
-    return result
 
 
 def sample(view: memoryview) -> bytes:

@@ -90,8 +90,8 @@ def mapped(file: str, offset: int, length: int, *, idle: str = "") -> memoryview
 
 def _lent(file: str, fd: int) -> memoryview:
     """`fd` has the shared lock."""
-    memory = _keeper.taken(_key(fd)) or _memory(file, fd)
-    lease = mmap.mmap(fd, mmap.PAGESIZE, access=mmap.ACCESS_COPY, **_OPTIONS)
+    memory = _keeper.taken(key_of(fd)) or _memory(file, fd)
+    lease = mmap.mmap(fd, own_memory.PAGE_BYTES, access=mmap.ACCESS_COPY, **_OPTIONS)
     _open.add(lease)
     import ctypes
 
@@ -106,8 +106,8 @@ def _lent(file: str, fd: int) -> memoryview:
 def _memory(file: str, fd: int) -> _Memory:
     unlocked = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        key = _key(unlocked)
-        if key != _key(fd):
+        key = key_of(unlocked)
+        if key != key_of(fd):
             raise FileNotFoundError(errno.ENOENT, "it has been written again", file)
         memory = _Memory(unlocked, 0, access=mmap.ACCESS_COPY, **_OPTIONS)
     finally:
@@ -179,7 +179,7 @@ def _is_unwritten(memory: _Memory) -> bool:
     return own_memory.has_own_pages(memory.address, len(memory)) is False
 
 
-def _key(fd: int) -> tuple[int, int]:
+def key_of(fd: int) -> tuple[int, int]:
     """Of the file: its number, and that of its file system."""
     status = os.fstat(fd)
     return status.st_dev, status.st_ino

@@ -164,8 +164,7 @@ def _store(fd: int, view: memoryview, size: int) -> None:
 
 def _kept_mapping(fd: int, size: int) -> mmap.mmap:
     """Its number stays the file's as long as the mapping lives."""
-    status = os.fstat(fd)
-    key = status.st_dev, status.st_ino
+    key = mappings.key_of(fd)
     found = _kept.pop(key, None)
     _kept[key] = mapping = mmap.mmap(fd, size) if found is None else found
     while len(_kept) > _KEPT_MAX:

@@ -13,10 +13,12 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from wool_jupyter import host
+from wool_jupyter.aio.threads import begun
 from wool_jupyter.settings import DATA_IDLE_S, DATA_UNUSED_S
 from wool_jupyter.wire import buffers, contents, layout, mappings, segments
 from wool_jupyter.wire.buffers import Parcel, Ref
@@ -109,7 +111,7 @@ class Store:
         sample = contents.sample(view) if view.nbytes >= contents.SAMPLED_BYTES else b""
         is_new = bool(sample) and not self._has_like(view, sample)
         # What is new for sure is hashed while it is written: making pages for it takes longer.
-        digested = contents.begun(digest, view) if is_new else _made(digest(view))
+        digested = begun(partial(digest, view)) if is_new else _made(digest(view))
         with self._lock:
             self._settle()
             segment = None if is_new else self._known.get((view.nbytes, digested()))
