@@ -17,16 +17,14 @@ class Handles:
     def __init__(self, *, changed: Callable[[], object] = lambda: None) -> None:
         """`changed` is called when a handle was made or has died: at any moment and on any thread."""
         self._changed = changed
-        self._alive: dict[str, UUID] = {}
-        self._kept: weakref.WeakValueDictionary[str, Kept] = weakref.WeakValueDictionary()
+        self._alive: dict[str, tuple[UUID, weakref.ref[Kept]]] = {}
         self._dead: deque[tuple[UUID, str]] = deque(
             maxlen=10_000
         )  # filled by finalizers, at any moment and on any thread
 
     def make(self, result: KeptResult, worker: UUID, *, cell: int) -> Kept:
         kept = Kept(result.key, worker, name=result.name or "_", kind=result.kind, cell=cell)
-        self._alive[result.key] = worker
-        self._kept[result.key] = kept
+        self._alive[result.key] = worker, weakref.ref(kept)
         weakref.finalize(kept, self._died, worker, result.key)
         self._changed()
         return kept
@@ -38,10 +36,8 @@ class Handles:
 
     def on(self, worker: UUID | None = None) -> list[Kept]:
         """What lives on that worker, or on any; in the order of the cells that made it."""
-        holders = dict(self._alive)
-        found = [
-            kept for key, kept in list(self._kept.items()) if worker in (None, holders.get(key)) and key in holders
-        ]
+        here = [ref() for holder, ref in list(self._alive.values()) if worker in (None, holder)]
+        found = [kept for kept in here if kept is not None]
         return sorted(found, key=lambda kept: kept.cell)
 
     def worker_ended(self, worker: UUID | None = None) -> None:
@@ -55,10 +51,10 @@ class Handles:
 
     def pins(self, worker: UUID) -> bool:
         """Whether a value that the notebook knows lives there alone. On any thread."""
-        return worker in list(self._alive.values())
+        return any(holder == worker for holder, _ in list(self._alive.values()))
 
     def by_worker(self) -> Mapping[UUID, int]:
-        return Counter(list(self._alive.values()))
+        return Counter(holder for holder, _ in list(self._alive.values()))
 
     def released(self) -> tuple[str, ...]:
         return tuple(key for _, key in list(self._dead)[:_AT_ONCE])

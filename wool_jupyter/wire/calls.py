@@ -9,13 +9,14 @@ import pickle
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
 
-from wool_jupyter.errors import CannotLoad, CannotShip, NoRoom, PayloadTooLarge, in_words
+from wool_jupyter.errors import CannotLoad, NoRoom, PayloadTooLarge, in_words
 from wool_jupyter.wire import (
     buffers,
     callers,
@@ -159,13 +160,7 @@ class PackedFunction:
             return PackedCall(encode(parcel), parcel.file, None)
         file, out_of_band = io.BytesIO(), buffers.OutOfBand()
         pickler = pickling.NotebookPickler(file, out_of_band, known_classes=self._known)
-        refused: CannotShip | None = None
-        try:
-            pickler.dump((args, kwargs))
-        except Exception as error:  # noqa: BLE001 (of a user's objects)
-            refused = refusals.of_arguments([invocation], error)
-        if refused is not None:
-            raise refused
+        refusals.dumped(lambda: pickler.dump((args, kwargs)), partial(refusals.of_arguments, [invocation]))
         if pickler.whole_namespace or (pickler.names | pickler.text) & rebuilding.main_globals().keys() - (
             self._shipped | _NOT_SHIPPED
         ):
@@ -234,13 +229,10 @@ class _Shipment:
 
     def _dump_call(self) -> None:
         call = tuple(self._invocation)
-        try:
-            self.row.dump(_ITSELF, call, value=call)
-        except Exception as error:  # noqa: BLE001 (of a user's objects)
-            refused = refusals.of_arguments(self._parts or [self._invocation], error)
-        else:
-            return
-        raise refused
+        refusals.dumped(
+            lambda: self.row.dump(_ITSELF, call, value=call),
+            partial(refusals.of_arguments, self._parts or [self._invocation]),
+        )
 
     def _without(self, failed: Failed) -> None:
         name = failed.name
@@ -288,13 +280,7 @@ def pack_value(
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
     pickler = pickling.NotebookPickler(file, out_of_band if places else None, known_classes=known_classes)
     pickler.root = value
-    refused: CannotShip | None = None
-    try:
-        pickler.dump(value)
-    except Exception as error:  # noqa: BLE001 (of a user's objects)
-        refused = refusals.of_result(value, error, what=what())
-    if refused is not None:
-        raise refused
+    refusals.dumped(lambda: pickler.dump(value), lambda error: refusals.of_result(value, error, what=what()))
     return _parcel(file.getbuffer(), out_of_band.buffers, places, pack=buffers.pack_to_give)
 
 

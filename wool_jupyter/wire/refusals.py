@@ -23,8 +23,18 @@ def name_of(function: Any) -> str:
     return name.rpartition("<locals>.")[2]
 
 
+def dumped(dump: Callable[[], object], refusal: Callable[[Exception], CannotShip]) -> None:
+    """What it raises is told in the refusal's words, and is not its context, which would travel along."""
+    try:
+        dump()
+    except Exception as error:  # noqa: BLE001 (of a user's objects)
+        refused = refusal(error)
+    else:
+        return
+    raise refused
+
+
 def of_arguments(invocations: Iterable[_Call], cause: Exception) -> CannotShip:
-    """To be raised where the cause is over: how it was found out tells a user nothing."""
     why = _reason(cause)
     for function, args, kwargs in invocations:
         for path, words, value in (*_arguments(function, args, kwargs), (name_of(function), "{}", function)):
