@@ -670,7 +670,7 @@ def test_a_worker_gives_no_call_to_workers_that_others_announce(monkeypatch):
                 await until(lambda: len(others.proxy.workers.workers) == 2)
                 places = lender.places()
                 body = calls.pack_blocking(calls.Invocation(os.getpid, (), {}), calls.Data(places)).body
-                assert await lender.place(body, places=places, ambient={}) is None
+                assert await lender.place(body, places=places, ambient={}, words="a call") is None
                 lender.forget(places)
             await lender._found.stop()
 

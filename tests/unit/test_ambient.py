@@ -1,3 +1,4 @@
+import contextvars
 import decimal
 import os
 import pickle
@@ -12,6 +13,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from cycler import cycler
 from matplotlib_inline.config import InlineBackend
 
 from wool_jupyter.wire import ambient, pickling
@@ -41,10 +43,12 @@ def restored():
     """What `process_state` does not put back: in place, so that nothing is told of it."""
     context, kwargs = decimal.getcontext().copy(), dict(InlineBackend.instance().print_figure_kwargs)
     serif, rows, argv = mpl.rcParams["font.serif"], pd.get_option("display.max_rows"), list(sys.argv)
+    cycle = mpl.rcParams["axes.prop_cycle"]
     mpl.rcParams["font.serif"] = ["Other"]  # a list of its own, which the defaults don't share
     yield
     decimal.setcontext(context)
     mpl.rcParams["font.serif"] = serif
+    mpl.rcParams["axes.prop_cycle"] = cycle
     now = InlineBackend.instance().print_figure_kwargs
     now.clear()
     now.update(kwargs)
@@ -254,6 +258,53 @@ def test_a_change_is_told_and_what_is_as_before_is_not_pickled_again(aspect, cha
     change()
     after = ambient.here()
     assert [name for name in after if after[name] != before.get(name)] == [aspect]
+
+
+@pytest.mark.parametrize("colours", [5, 10])  # the default has ten
+def test_cycles_of_arrays_travel(restored, colours):
+    for first in (0.0, 0.5):
+        mpl.rcParams["axes.prop_cycle"] = cycler(color=[np.array([first, 0, 0, 1.0])] * colours)
+        state = ambient.here()
+        assert ambient.unshippable(state) == []
+        cycle = pickling.loads(state["matplotlib rcParams"])["axes.prop_cycle"]
+        assert [colour[0] for colour in cycle.by_key()["color"]] == [first] * colours
+
+
+class Effect:
+    width = 3
+
+
+def test_an_object_among_the_options_travels_as_it_is_now(restored):
+    mpl.rcParams["path.effects"] = [Effect()]
+    before = ambient.here()
+    mpl.rcParams["path.effects"][0].width = 9
+    assert ambient.here()["matplotlib rcParams"] != before["matplotlib rcParams"]
+    mpl.rcParams["path.effects"] = []
+
+
+def test_keys_tell_when_options_of_calls_have_changed(restored):
+    before = ambient.noticed()
+    assert ambient.noticed() == before
+    pd.set_option("display.max_rows", 7)
+    assert ambient.noticed() != before
+    pd.set_option("display.float_format", lambda number: f"<{number}>")
+    assert ambient.noticed() != ambient.noticed(), "what can't be told by a key is looked at each time"
+    pd.reset_option("display.float_format")
+
+
+def test_a_new_context_gets_what_is_kept_in_contexts():
+    def look():
+        return decimal.getcontext().prec, np.geterr()["over"]
+
+    def changes():
+        decimal.getcontext().prec = 7
+        np.seterr(over="raise")
+        return ambient.here()
+
+    wanted = contextvars.Context().run(changes)
+    context = contextvars.Context()
+    context.run(ambient.follow_in_context, wanted)
+    assert context.run(look) == (7, "raise")
 
 
 def test_equal_values_of_two_types_are_two_values():

@@ -50,6 +50,60 @@ def test_a_joined_thread_has_ended_and_has_what_it_made():
         found.start()
 
 
+class Raises(Adds):
+    """A well-known way to hear of a thread's error where it is joined."""
+
+    def run(self):
+        self.error = None
+
+    def start(self):
+        self.begun = self.number
+        super().start()
+
+    def join(self, timeout=None):
+        super().join(timeout)
+        if self.error:
+            raise self.error
+
+
+class Shuts(ThreadPoolExecutor):
+    def __init__(self):
+        super().__init__(1)
+        self.said = "shut"
+
+    def shutdown(self, wait=True, **options):
+        assert self.said
+        super().shutdown(wait, **options)
+
+
+class Knows(Adds):
+    """Knows better what of it travels."""
+
+    def __getstate__(self):
+        return {"number": self.number}
+
+    def __setstate__(self, state):
+        self.__init__(state["number"] + 1)
+
+
+def test_methods_of_a_users_own_are_not_called_on_what_is_half_made():
+    thread = Raises(1)
+    thread.start()
+    thread.join()
+    assert (travelled(thread).begun, travelled(thread).error) == (1, None)
+    with Shuts() as executor:
+        executor.submit(abs, 1).result()
+    assert travelled(executor).said == "shut"
+
+
+def test_a_class_that_says_how_it_is_pickled_is_asked():
+    thread = Knows(1)
+    thread.start()
+    thread.join()
+    found = pickling.loads(pickling.dumps(thread))
+    assert (found.number, found.sum, found.ident) == (2, None, None)
+
+
 @pytest.fixture
 def go():
     """Set at the end of the test, whatever waits for it."""

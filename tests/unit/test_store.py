@@ -90,6 +90,28 @@ def test_without_a_thread_it_is_read_all_the_same(kept, tmp_path, monkeypatch):
     assert one.refs == other.refs
 
 
+def test_what_somebody_writes_into_meanwhile_is_taken_for_nothing_else(kept, monkeypatch):
+    changing, write = array(1, SAMPLED_BYTES), kept._written
+
+    def written(view):
+        file = write(view)
+        changing[:] = 2
+        return file
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kept, "_written", written)
+        torn = lease(kept, changing)
+    for fill in (1, 2):
+        other = lease(kept, array(fill, SAMPLED_BYTES))
+        assert other.refs[0].file != torn.refs[0].file
+        assert set(mappings.mapped(*_place(other))[:: 1 << 12]) == {fill}
+
+
+def _place(given):
+    (ref,) = given.refs
+    return ref.file, ref.offset, ref.length
+
+
 def test_new_content_that_two_threads_have_at_once_is_one_file(kept, tmp_path, monkeypatch):
     """Each takes it for new: neither has written when the other looks."""
     both, looks = threading.Barrier(2, timeout=30), kept._has_like

@@ -12,7 +12,7 @@ from wool_jupyter.notebook.bridge import bridge
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.submissions import Submissions
 from wool_jupyter.pool.home import Home
-from wool_jupyter.wire import batches
+from wool_jupyter.wire import ambient, batches, pickling
 from wool_jupyter.worker.cell.spool import Spool
 
 
@@ -74,6 +74,22 @@ def test_a_report_that_comes_when_all_is_over_finds_nothing_to_show(submissions,
     assert ended == ["ended"]
     report(submissions, worker)
     assert ended == ["ended"]
+
+
+def test_what_changes_while_it_is_read_is_read_again(submissions, monkeypatch):
+    read = ambient.of_calls
+
+    def changed_by_another_thread():
+        monkeypatch.setenv("WOOL_TEST_VARIABLE", "1")
+        return read()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ambient, "of_calls", changed_by_another_thread)
+        submissions.ambient()
+    monkeypatch.delenv("WOOL_TEST_VARIABLE")
+    seen = submissions.ambient()
+    assert "WOOL_TEST_VARIABLE" not in pickling.loads(seen["environment"])
+    assert submissions.ambient() is seen
 
 
 def test_it_is_over_when_the_cell_and_all_its_calls_have_ended(submissions, shell, ended, printed):

@@ -58,7 +58,7 @@ class Submissions:
         self._budget = _budget(runtime, shell, output_budget_bytes)
         self._flows: dict[UUID, Flow] = {}
         self._go_on: set[UUID] = set()
-        self._state: tuple[ambient.Cursory, ambient.State] | None = None
+        self._state: tuple[tuple[object, ...], ambient.State] | None = None
         self._lock = threading.Lock()
         self._unfinished = 0
         self._cell_runs = True  # without a shell, as long as the process
@@ -70,10 +70,16 @@ class Submissions:
     # On threads that submit.
 
     def ambient(self) -> ambient.State:
-        seen = ambient.cursory()
-        if self._state is None or self._state[0] != seen:
-            self._state = seen, ambient.of_calls()
-        return self._state[1]
+        seen = ambient.noticed()
+        known = self._state
+        if known is not None and known[0] == seen:
+            return known[1]
+        state = ambient.of_calls()
+        if known is not None and known[1] == state:
+            state = known[1]  # calls of one and the same go together
+        if ambient.noticed() == seen:  # else another thread changes it
+            self._state = seen, state
+        return state
 
     def submitted(self) -> None:
         with self._lock:

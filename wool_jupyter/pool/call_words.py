@@ -25,6 +25,6 @@ def _short(value: Any) -> str:
         return repr(value) if len(value) <= _CHARS else f"{value[:_CHARS]!r}…"
     if kind in (bool, float, complex, type(None)) or (kind is int and value.bit_length() <= 64):
         return repr(value)
-    if isinstance(value, PurePath):
+    if issubclass(kind, PurePath):
         return _short(str(value))
     return f"<{kind.__name__}>"

@@ -67,6 +67,27 @@ def cursory() -> Cursory:
     return place, raw_environment(), list(sys.path)
 
 
+def noticed() -> tuple[object, ...]:
+    """By keys: two that are equal mean that `of_calls` tells the same, but for the umask, which takes as long as all else."""
+    return tuple(_key(aspect) for name, aspect in ASPECTS.items() if not (aspect.of_cells or name == "umask"))
+
+
+def _key(aspect: Aspect) -> object:
+    if not aspect.is_here:
+        return None
+    try:
+        key = flat(aspect.read()) if aspect.key is None else aspect.key()
+    except Exception:  # noqa: BLE001 (as in `_pickled`)
+        key = None
+    return object() if key is None else key  # equal to no other
+
+
+def follow_in_context(wanted: State) -> None:
+    """In a new context, where all else is so already: what is kept in one begins with the defaults there."""
+    kept = {name: value for name, value in wanted.items() if ASPECTS[name].of_context}
+    follow(kept, kept)
+
+
 def differences(before: State, after: State) -> tuple[State, State]:
     """As `follow` wants them: what became of the aspects that differ, and what they were."""
     changed = {name: value for name, value in after.items() if before.get(name) != value}

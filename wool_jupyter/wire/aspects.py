@@ -258,17 +258,19 @@ def _write_pandas(before: Any, after: dict[str, Any]) -> None:
 def _read_matplotlib() -> dict[str, Any]:
     import matplotlib as mpl
 
-    current, default = (
-        dict.items(mpl.rcParams),
-        mpl.rcParamsDefault,
-    )  # not `rcParams.items()`: it would choose a backend
-    return {key: value for key, value in current if not key.startswith("backend") and value != dict.get(default, key)}
+    default = mpl.rcParamsDefault
+    return {
+        key: value
+        for key, value in dict.items(mpl.rcParams)  # not `rcParams.items()`: it would choose a backend
+        if not key.startswith("backend") and value is not (usual := dict.get(default, key)) and _differs(value, usual)
+    }
 
 
-def _key_of_matplotlib() -> dict[str, Any]:
-    import matplotlib as mpl
-
-    return {key: value.copy() if type(value) is list else value for key, value in dict.items(mpl.rcParams)}
+def _differs(value: Any, usual: Any) -> bool:
+    try:
+        return bool(value != usual)
+    except ValueError:  # of arrays: colours of a cycle
+        return True
 
 
 def _write_matplotlib(before: Any, after: dict[str, Any]) -> None:
@@ -348,10 +350,8 @@ ASPECTS = {
     ),
     "torch.random": Generator(_read_torch_random, _write_torch_random, "torch", seed=_seed_torch),
     "numpy errors": Aspect(_read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True),
-    "numpy print options": Aspect(_read_numpy_print, _write_numpy_print, "numpy"),
+    "numpy print options": Aspect(_read_numpy_print, _write_numpy_print, "numpy", of_context=True),
     "pandas options": Aspect(_read_pandas, _write_pandas, "pandas", imports=True, key=_key_of_pandas),
     "torch": Aspect(_read_torch, _write_torch, "torch"),
-    "matplotlib rcParams": Aspect(
-        _read_matplotlib, _write_matplotlib, "matplotlib", imports=True, key=_key_of_matplotlib
-    ),
+    "matplotlib rcParams": Aspect(_read_matplotlib, _write_matplotlib, "matplotlib", imports=True),
 }

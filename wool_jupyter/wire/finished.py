@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
+from wool_jupyter.wire import type_facts
+
 _SEARCHED_AGAIN = 10_000  # characters before a match
 _OURS = "_wool_"  # attributes of a worker's threads
 
@@ -31,7 +33,13 @@ def reduced(obj: Any) -> Reduced | None:
 
 
 def _reducer_of(t: type) -> Callable[[Any], Reduced | None] | None:
-    return next((reduce for c in t.__mro__ if (reduce := _REDUCERS.get((c.__module__, c.__qualname__)))), None)
+    """None where a class knows better how it is pickled."""
+    for c in t.__mro__:
+        if (reduce := _REDUCERS.get((c.__module__, c.__qualname__))) is not None:
+            return reduce
+        if not type_facts.HOOKS.isdisjoint(vars(c)):
+            return None
+    return None
 
 
 def _attributes(obj: Any, own: Collection[str]) -> dict[str, Any]:
@@ -61,8 +69,8 @@ def ended_thread(cls: type[threading.Thread], name: str, daemon: bool) -> thread
     thread = cls.__new__(cls)
     threading.Thread.__init__(thread, name=name, daemon=daemon)
     thread.run = _nothing  # type: ignore[method-assign]
-    thread.start()
-    thread.join()
+    threading.Thread.start(thread)  # a user's own may need what is not there yet
+    threading.Thread.join(thread)
     del thread.run
     return thread
 
@@ -100,8 +108,9 @@ def _executor(executor: Any) -> Reduced | None:
 
 def ended_executor(cls: Any, workers: int, prefix: str) -> Any:
     executor = cls.__new__(cls)
-    _base(cls, "ThreadPoolExecutor").__init__(executor, workers, prefix)
-    executor.shutdown()
+    base = _base(cls, "ThreadPoolExecutor")
+    base.__init__(executor, workers, prefix)
+    base.shutdown(executor)
     return executor
 
 

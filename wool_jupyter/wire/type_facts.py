@@ -37,7 +37,10 @@ def is_progress_bar(t: type) -> bool:
     return any(c.__name__ == "tqdm" and c.__module__ == "tqdm.std" for c in t.__mro__)
 
 
-_HOOKS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+# By which a class says how it is pickled.
+HOOKS = frozenset(
+    {"__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__"}
+)
 
 
 class _Plain:
@@ -49,7 +52,7 @@ def is_its_dict(t: type) -> bool:
     same_layout = t.__basicsize__ == _Plain.__basicsize__ and t.__itemsize__ == 0
     slotted = any("__slots__" in vars(c) and vars(c)["__slots__"] for c in t.__mro__)
     by_hook = t in copyreg.dispatch_table or t in cloudpickle.Pickler.dispatch_table
-    default = all(getattr(t, hook, None) is getattr(object, hook, None) for hook in _HOOKS)
+    default = all(getattr(t, hook, None) is getattr(object, hook, None) for hook in HOOKS)
     return same_layout and not slotted and not by_hook and default
 
 

@@ -93,7 +93,9 @@ class CallRunner:
         finally:
             self._cells.gate.close()
         self._cells.capture.flush()
-        return batches.Done(item.number, outcome, time.perf_counter() - began)
+        took_s = time.perf_counter() - began
+        self._cells.call_ended(took_s)
+        return batches.Done(item.number, outcome, took_s)
 
     def _output_for(self, opening: batches.Opening) -> "_Output":
         directory = batches.text_directory(opening.directory, self._uid)

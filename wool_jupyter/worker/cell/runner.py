@@ -22,6 +22,7 @@ from wool_jupyter.worker.cell.shell import CellEnd, ZMQInteractiveShell, make_sh
 from wool_jupyter.worker.cell.spool import Capture, Spool, own
 from wool_jupyter.worker.cell.widgets import VIEW, Widgets
 
+_LOOKS_FROM_S = 0.001  # that a call takes: to look takes up to half of that
 _WORDS_MAX = 100_000  # characters of an exception that the kernel can't load, which then is only these
 
 
@@ -42,6 +43,7 @@ class CellRunner:
         # As it was after the last cell, and when the body of this one began; None once a call has run.
         self._ambient: ambient.State | None = None
         self._surrounds: tuple[ambient.State, ambient.Cursory] | None = None  # the last call
+        self._looks = False  # at all of it, before the next one
 
     def install(self) -> None:
         """Take over the process's streams and SIGINT."""
@@ -57,13 +59,18 @@ class CellRunner:
     def surround_calls(self, wanted: ambient.State) -> None:
         """The process becomes as `wanted`, for what runs between two cells: the next one undoes what that changes, and tells the
         kernel nothing of it."""
-        if self._ambient is None and self._surrounds == (wanted, ambient.cursory()):
+        if self._ambient is None and not self._looks and self._surrounds == (wanted, ambient.cursory()):
+            ambient.follow_in_context(wanted)
             return
-        before, self._ambient = self._ambient, None
+        before, self._ambient, self._looks = self._ambient, None, False
         ambient.follow(wanted, ambient.here() if before is None else before)
         if before is not None or self._surrounds is None:
             ambient.draw_other_numbers()  # two workers may have the kernel's
         self._surrounds = wanted, ambient.cursory()
+
+    def call_ended(self, took_s: float) -> None:
+        """One that took its time may have changed options, too: the next one looks at all that surrounds it."""
+        self._looks = self._looks or took_s >= _LOOKS_FROM_S
 
     def show_figures(self) -> None:
         """Those that were left open."""
