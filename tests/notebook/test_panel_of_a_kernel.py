@@ -212,8 +212,9 @@ def test_a_worker_that_drains_stays_if_its_cell_leaves_a_value_there(panel, fres
     home = int(fresh_kernel.wool("import os, threading; os.getpid()").value)  # the next cell runs there, too
     other = next(worker.uid for worker in panel.latest.workers if worker.pid != home)
     fresh_kernel.ok(
-        "import uuid\nfrom wool_jupyter.notebook.runtime import runtime\n"
-        f"runtime().handles._alive['of another cell'] = uuid.UUID({other!r})"
+        "import uuid\nfrom wool_jupyter.notebook.runtime import runtime\nfrom wool_jupyter.wire.cells import KeptResult\n"
+        "result = KeptResult('value', 'of another cell', 'object', 'why')\n"
+        f"there = runtime().handles.make(result, uuid.UUID({other!r}), cell=1)"
     )
     cell = fresh_kernel.begin(
         f"%%wool\nprint('begun', flush=True)\nopen({str(gate)!r}).read()\nkept = threading.Lock()"
