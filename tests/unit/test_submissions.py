@@ -1,6 +1,7 @@
 """What one cell has submitted (`notebook.submissions`), with a home and a loop of its own and no worker."""
 
 import io
+import threading
 from uuid import uuid4
 
 import pytest
@@ -106,3 +107,19 @@ def test_it_is_over_when_the_cell_and_all_its_calls_have_ended(submissions, shel
     wait_until(lambda: ended == ["ended"])
     assert on_loop(list, ended) == ["ended"]
     assert printed.getvalue() == "late\n"
+
+
+def test_a_cell_waits_for_the_end_of_a_call_whose_result_it_has_and_not_for_others(submissions, shell, ended):
+    """The loop settles a call just after whoever waits for its result has been woken."""
+    submissions.submitted()
+    bridge().post(lambda: (threading.Event().wait(0.2), submissions.settled()))
+    shell.events.trigger("post_run_cell", None)
+    assert ended == ["ended"]
+
+
+def test_a_cell_does_not_wait_for_calls_that_go_on(submissions, shell, ended):
+    submissions.submitted()
+    shell.events.trigger("post_run_cell", None)
+    assert ended == []
+    on_loop(submissions.settled)
+    wait_until(lambda: ended == ["ended"])

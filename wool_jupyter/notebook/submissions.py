@@ -97,11 +97,10 @@ class Submissions:
                 self._interrupt(self)
             with self._lock:
                 self._cell_runs = False
-                over = not self._unfinished
-            ended = self._runtime.bridge.enter(self._cell_has_ended())
-            if over:  # the last lines of a flood are the cell's, too: who runs it may listen no longer
-                with suppress(TimeoutError):
-                    ended.result(_LAST_LINES_S)
+            # Whether all calls are over is known on the loop: the last one may be settled just now. The last lines of a flood are
+            # the cell's, too, and who runs it may listen no longer.
+            with suppress(TimeoutError):
+                self._runtime.bridge.enter(self._cell_has_ended()).result(_LAST_LINES_S)
 
         shell.events.register("post_run_cell", cell_ended)
 
