@@ -1,6 +1,8 @@
 """Process state that follows the kernel into a cell, and comes back as differences."""
 
 import contextlib
+import contextvars
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -54,6 +56,9 @@ def _generators() -> Iterator[Generator]:
     return (each for each in ASPECTS.values() if isinstance(each, Generator) and each.is_here)
 
 
+_SLOW = frozenset({"umask", "logging"})
+_OF_CONTEXT = tuple(name for name, aspect in ASPECTS.items() if aspect.of_context)
+
 Cursory = tuple[Any, ...]
 
 
@@ -68,8 +73,9 @@ def cursory() -> Cursory:
 
 
 def noticed() -> tuple[object, ...]:
-    """By keys: two that are equal mean that `of_calls` tells the same, but for the umask, which takes as long as all else."""
-    return tuple(_key(aspect) for name, aspect in ASPECTS.items() if not (aspect.of_cells or name == "umask"))
+    """By keys: two that are equal mean that `of_calls` tells the same, but for the umask and loggers, which take longer than all
+    else."""
+    return tuple(_key(aspect) for name, aspect in ASPECTS.items() if not (aspect.of_cells or name in _SLOW))
 
 
 def _key(aspect: Aspect) -> object:
@@ -84,8 +90,19 @@ def _key(aspect: Aspect) -> object:
 
 def follow_in_context(wanted: State) -> None:
     """In a new context, where all else is so already: what is kept in one begins with the defaults there."""
-    kept = {name: value for name, value in wanted.items() if ASPECTS[name].of_context}
-    follow(kept, kept)
+    kept = {name: wanted[name] for name in _OF_CONTEXT if name in wanted and wanted[name] != _default(name)}
+    if kept:
+        follow(kept, kept)
+
+
+def _default(name: str) -> bytes | None:
+    """None while its library is not here."""
+    return _in_a_new_context(name) if ASPECTS[name].is_here else None
+
+
+@functools.cache
+def _in_a_new_context(name: str) -> bytes:
+    return contextvars.Context().run(_pickled, name, ASPECTS[name])
 
 
 def differences(before: State, after: State) -> tuple[State, State]:
