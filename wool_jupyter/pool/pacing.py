@@ -27,13 +27,10 @@ class Ahead:
     def __init__(self) -> None:
         self.calls = 0
         self._of: Counter[Cost] = Counter()
-        self._seconds: float | None = 0.0  # None: other durations are known since
 
     def sent(self, cost: Cost) -> None:
         self.calls += 1
         self._of[cost] += 1
-        if self._seconds is not None:
-            self._seconds += cost.mean_s
 
     def over(self, cost: Cost) -> None:
         """One that was sent, or it came back."""
@@ -41,14 +38,11 @@ class Ahead:
         self._of[cost] -= 1
         if not self._of[cost]:
             del self._of[cost]
-        self._seconds = None
 
     @property
     def seconds(self) -> float:
         """If they take what such calls took before."""
-        if self._seconds is None:
-            self._seconds = sum(number * cost.mean_s for cost, number in self._of.items())
-        return self._seconds
+        return sum(number * cost.mean_s for cost, number in self._of.items())
 
     def has_room(self, cost: Cost, *, share: int) -> bool:
         """For one more. `share`: of all calls that are left, those that this worker would have to run.
