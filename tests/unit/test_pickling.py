@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.sides import Side
 from wool_jupyter.errors import StaysInKernel
-from wool_jupyter.wire import classes, pickling, rebuilding
+from wool_jupyter.wire import classes, pickling, rebuilding, rows
 
 
 @pytest.fixture
@@ -376,8 +376,8 @@ def test_a_class_also_arrives_under_its_name_only_if_that_is_its_name(kernel):
 def test_submodules_that_a_package_was_asked_for_are_found():
     import xml.etree.ElementTree
 
-    assert pickling.submodules_used(xml, {"etree", "ElementTree"}) == ["xml.etree", "xml.etree.ElementTree"]
-    assert pickling.submodules_used(xml, {"ElementTree"}) == []
+    assert rows.submodules_used(xml, {"etree", "ElementTree"}) == ["xml.etree", "xml.etree.ElementTree"]
+    assert rows.submodules_used(xml, {"ElementTree"}) == []
 
 
 def test_objects_keep_their_numbers_over_dumps_and_loads(kernel, worker):

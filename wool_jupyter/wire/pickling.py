@@ -414,10 +414,3 @@ def unhindered() -> Iterator[None]:
         sys.setrecursionlimit(limit)
         if was_on:
             gc.enable()
-
-
-def submodules_used(module: types.ModuleType, attributes: Container[str]) -> list[str]:
-    """Loaded submodules that `attributes` may reach through a package: `import xml.etree.ElementTree` binds only `xml`."""
-    prefix = module.__name__ + "."
-    loaded = [name for name in list(sys.modules) if name.startswith(prefix)]
-    return [name for name in loaded if all(part in attributes for part in name[len(prefix) :].split("."))]

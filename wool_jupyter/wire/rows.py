@@ -1,8 +1,9 @@
 """Variables and calls on their way out: a row of dumps with one memo, so that what they share they share there, too."""
 
 import io
+import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -93,7 +94,7 @@ class Row:
     def submodules(self, attributes: Iterable[str] = ()) -> tuple[str, ...]:
         """Of the packages in it, that what it holds may reach, or somebody who reads these attributes."""
         used = {*attributes, *self.pickler.attributes}
-        return tuple(name for module in self._modules for name in pickling.submodules_used(module, used))
+        return tuple(name for module in self._modules for name in submodules_used(module, used))
 
     def digests(self) -> Iterator[tuple[str, bytes]]:
         """Of each dump."""
@@ -104,3 +105,10 @@ class Row:
                 digest.update(view)
             yield name, digest.digest()
             stream = stream[length:]
+
+
+def submodules_used(module: types.ModuleType, attributes: Container[str]) -> list[str]:
+    """Loaded submodules that `attributes` may reach through a package: `import xml.etree.ElementTree` binds only `xml`."""
+    prefix = module.__name__ + "."
+    loaded = [name for name in list(sys.modules) if name.startswith(prefix)]
+    return [name for name in loaded if all(part in attributes for part in name[len(prefix) :].split("."))]
