@@ -44,7 +44,8 @@ def restored():
     context, kwargs = decimal.getcontext().copy(), dict(InlineBackend.instance().print_figure_kwargs)
     serif, rows, argv = mpl.rcParams["font.serif"], pd.get_option("display.max_rows"), list(sys.argv)
     cycle = mpl.rcParams["axes.prop_cycle"]
-    mpl.rcParams["font.serif"] = ["Other"]  # a list of its own, which the defaults don't share
+    # A list and a cycle of its own, which the defaults don't share.
+    mpl.rcParams["font.serif"], mpl.rcParams["axes.prop_cycle"] = ["Other"], cycler(color=["r", "g", "b"])
     yield
     decimal.setcontext(context)
     mpl.rcParams["font.serif"] = serif
@@ -244,6 +245,11 @@ def _category():
             id="a list of options, in place",
         ),
         pytest.param(
+            "matplotlib rcParams",
+            lambda: mpl.rcParams["axes.prop_cycle"].__iadd__(cycler(linewidth=[1, 2, 3])),
+            id="a cycle, in place",
+        ),
+        pytest.param(
             "figures",
             lambda: InlineBackend.instance().print_figure_kwargs.update(dpi=50),
             id="options of figures, in place",
@@ -287,6 +293,18 @@ def test_keys_tell_when_options_of_calls_have_changed(restored):
     assert ambient.noticed() == before
     pd.set_option("display.max_rows", 7)
     assert ambient.noticed() != before
+    for change in (
+        lambda: mpl.rcParams["font.serif"].append("Mine"),
+        lambda: mpl.rcParams["axes.prop_cycle"].__iadd__(cycler(linewidth=[1, 2, 3])),
+        lambda: mpl.rcParams.update({"lines.linewidth": 3.5}),
+        lambda: warnings.simplefilter("ignore", BytesWarning),
+        lambda: setattr(decimal.getcontext(), "prec", 7),
+        lambda: os.chdir("/"),
+    ):
+        before = ambient.noticed()
+        assert ambient.noticed() == before
+        change()
+        assert ambient.noticed() != before
     pd.set_option("display.float_format", lambda number: f"<{number}>")
     assert ambient.noticed() != ambient.noticed(), "what can't be told by a key is looked at each time"
     pd.reset_option("display.float_format")

@@ -4,6 +4,7 @@ Libraries are asked only when they are loaded. Large sets of options are told as
 an untouched library is not imported on the other side.
 """
 
+import enum
 import locale
 import marshal
 import os
@@ -17,6 +18,7 @@ from typing import Any
 
 from wool_jupyter import host
 from wool_jupyter.wire import loggers
+from wool_jupyter.wire.identical import Identical
 
 _WITHOUT_REFERENCES = 2  # this version of marshal's: with them, equal values give other bytes
 
@@ -104,11 +106,18 @@ def _write_argv(_before: list[str] | None, after: list[str]) -> None:
     sys.argv = _refilled(sys.argv, after)
 
 
+_steady_filters: list[Any] = []  # as they were seen last
+
+
 def _key_of_filters() -> list[Any] | None:
     """A category of the notebook travels as it is now."""
+    global _steady_filters
     found = list(warnings.filters)
-    of_notebook = any(getattr(part, "__module__", "") == "__main__" for each in found for part in each)
-    return None if of_notebook else found
+    if found != _steady_filters:
+        if any(getattr(part, "__module__", "") == "__main__" for each in found for part in each):
+            return None
+        _steady_filters = found
+    return found
 
 
 def _write_filters(_before: Any, after: list[Any]) -> None:
@@ -186,6 +195,11 @@ def _read_decimal() -> dict[str, Any]:
     names = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
     traps = {signal.__name__: traps for signal, traps in context.traps.items()}
     return {name: getattr(context, name) for name in names} | {"traps": traps}
+
+
+def _key_of_decimal() -> str:
+    """With flags that calculations set."""
+    return repr(sys.modules["decimal"].getcontext())
 
 
 def _write_decimal(_before: Any, after: dict[str, Any]) -> None:
@@ -266,6 +280,26 @@ def _read_matplotlib() -> dict[str, Any]:
     }
 
 
+_STEADY = frozenset({str, int, float, bool, type(None), object})
+
+
+def _key_of_matplotlib() -> tuple[Identical, bytes] | None:
+    """Lists and cycles may be changed in place."""
+    import matplotlib as mpl
+
+    values = list(dict.values(mpl.rcParams))
+    others = [each for each in values if type(each) not in _STEADY]
+    content = flat([each if type(each) is list else _content(each) for each in others])
+    return None if content is None else (Identical(values), content)
+
+
+def _content(value: Any) -> Any:
+    """Of builtins, if nothing else in it can change."""
+    if isinstance(value, enum.Enum):
+        return None
+    return value.by_key() if type(value).__name__ == "Cycler" else value
+
+
 def _differs(value: Any, usual: Any) -> bool:
     try:
         return bool(value != usual)
@@ -322,7 +356,7 @@ def _write_inline(_before: Any, after: dict[str, Any]) -> None:
 
 
 ASPECTS = {
-    "cwd": Aspect(_read_cwd, _write_cwd),
+    "cwd": Aspect(_read_cwd, _write_cwd, key=_read_cwd),
     "environment": Aspect(lambda: dict(os.environ), _write_environment, key=raw_environment),
     "path": Aspect(lambda: list(sys.path), _write_path),
     "argv": Aspect(lambda: list(sys.argv), _write_argv),
@@ -335,7 +369,7 @@ ASPECTS = {
         late=True,
     ),
     "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket"),
-    "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True),
+    "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True, key=_key_of_decimal),
     "warnings": Aspect(lambda: list(warnings.filters), _write_filters, late=True, key=_key_of_filters),
     "logging": Aspect(loggers.read, loggers.write),
     "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
@@ -353,5 +387,7 @@ ASPECTS = {
     "numpy print options": Aspect(_read_numpy_print, _write_numpy_print, "numpy", of_context=True),
     "pandas options": Aspect(_read_pandas, _write_pandas, "pandas", imports=True, key=_key_of_pandas),
     "torch": Aspect(_read_torch, _write_torch, "torch"),
-    "matplotlib rcParams": Aspect(_read_matplotlib, _write_matplotlib, "matplotlib", imports=True),
+    "matplotlib rcParams": Aspect(
+        _read_matplotlib, _write_matplotlib, "matplotlib", imports=True, key=_key_of_matplotlib
+    ),
 }
