@@ -41,7 +41,8 @@ class _Worker:
 
     async def run(self, opening, parts, listener):
         loop = asyncio.get_running_loop()
-        while (item := parts.take()) is not None:
+        item = parts.take()
+        while item is not None:
             began, name = loop.time(), item.call.decode()
             self._pool.began.append((name, self.number))
             self._interrupted.clear()
@@ -52,7 +53,9 @@ class _Worker:
                 outcome = calls.pack_outcome(name, places=())
             else:
                 outcome = calls.pack_raised(KeyboardInterrupt())
-            listener.done(batches.Done(item.number, outcome, loop.time() - began), goes_on=False)
+            done = batches.Done(item.number, outcome, loop.time() - began)
+            item = parts.take()
+            listener.done(done, goes_on=False, is_last=item is None)
 
 
 class _Call:
@@ -73,13 +76,13 @@ class _Call:
     async def interrupt(self):
         self._body.interrupt()
 
-    async def step(self, answer=None):
+    async def step(self):
         self._pool.messages += 1
         await asyncio.sleep(WAY_S)
         if not self._begun:
             self._begun = True
             await self._body.begin()
-        answer, self._given = answer or self._given, None
+        answer, self._given = self._given, None
         command = frames.Next(1) if answer is None else frames.Send(1, answer)
         # Who gives up waiting does not end it.
         data, last = await asyncio.shield(self._body.step(command))

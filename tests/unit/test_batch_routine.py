@@ -30,10 +30,10 @@ class MainThread:
     def interrupt(self, job):
         self.interrupted += 1
 
-    def ends_one(self, took_s=SHORT_S):
+    def ends_one(self, took_s=SHORT_S, *, is_last=False):
         """And the job, if it was the last one."""
         item = self.parts.take()
-        self.news.done(batches.Done(item.number, b"", took_s), goes_on=False)
+        self.news.done(batches.Done(item.number, b"", took_s), goes_on=False, is_last=is_last)
 
     def has_nothing_left(self):
         assert self.parts.take() is None
@@ -117,6 +117,20 @@ async def test_a_run_that_is_told_that_nothing_follows_ends_at_once():
     await settle()
     assert numbers_of(step) == ([1], False)
     assert numbers_of(run.step(frames.Send(1, batches.encode(batch(last=True))))) == ([], True)
+
+
+@in_virtual_time
+async def test_the_last_outcome_comes_with_the_end_of_its_job():
+    """To wake the loop twice takes the main thread from it while it answers."""
+    thread, _, step = await begun(1)
+    loop, woken = asyncio.get_running_loop(), []
+    wake = loop.call_soon_threadsafe
+    loop.call_soon_threadsafe = lambda *args, **options: woken.append(args) or wake(*args, **options)
+    thread.ends_one(is_last=True)
+    thread.has_nothing_left()
+    await settle()
+    assert numbers_of(step) == ([1], False)
+    assert len(woken) == 1
 
 
 @pytest.mark.parametrize("way", ["recall", "cancel"])

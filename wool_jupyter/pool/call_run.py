@@ -37,7 +37,7 @@ class Running(Protocol):
     def give(self, answer: bytes) -> None: ...
     async def interrupt(self) -> None: ...
     async def kill(self, why: str) -> None: ...
-    async def step(self, answer: bytes | None = None) -> bytes | None: ...
+    async def step(self) -> bytes | None: ...
     async def close(self) -> None: ...
 
 
@@ -63,6 +63,8 @@ class Run:
         self._is_placed = asyncio.Event()  # or could not be
         self._came_back = asyncio.Event()
         self._rested: asyncio.Future[bool] | None = None  # while it rests: whether it goes on
+        self._rests_until_s = 0.0
+        self._rest_timer: asyncio.TimerHandle | None = None
         self._interrupted = 0  # number of the call that has had a signal
         self._looked_at = 0  # number of the call that ran when it was looked at last
         self._timer: asyncio.TimerHandle | None = None  # until then
@@ -189,41 +191,61 @@ class Run:
 
     async def _serve(self, call: Running) -> None:
         try:
-            answer: bytes | None = None
             while True:
                 self._look_later(call)
-                data = await call.step(answer)
+                data = await call.step()
                 if data is None:
                     return
-                self._take(batches.decode_report(data), call.worker.uid)
-                if call.ended:
-                    return
-                batch = self._batch()
-                if self._sent or batch.last:
-                    answer = batches.encode(batch)
-                elif await self._goes_on(call):
-                    answer = None  # it was given
-                else:
+                arrived = self._take(batches.decode_report(data), call.worker.uid)
+                try:
+                    rests = not (call.ended or self._give_more(call))
+                    if rests:
+                        self._rest(call)
+                finally:  # at last: who waits for them wants Python for itself then
+                    for item, outcome in arrived:
+                        item.arrive(outcome)
+                if call.ended or (rests and not await self._goes_on()):
                     return
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            for timer in (self._timer, self._rest_timer):
+                if timer is not None:
+                    timer.cancel()
 
-    async def _goes_on(self, call: Running) -> bool:
-        """A run that has nothing to do rests. Its worker is free for others meanwhile, and keeps what it has made of the run: the
-        next small call finds it there. False when none comes."""
+    def _give_more(self, call: Running) -> bool:
+        """False if it has nothing to do."""
+        batch = self._batch()
+        if not (self._sent or batch.last):
+            return False
+        call.give(batches.encode(batch))
+        return True
+
+    def _rest(self, call: Running) -> None:
+        """Its worker is free for others meanwhile, and keeps what it has made of the run: the next small call finds it there."""
         call.rest()
         loop = asyncio.get_running_loop()
-        rested: asyncio.Future[bool] = loop.create_future()
-        self._rested = rested
+        self._rested, self._rests_until_s = loop.create_future(), loop.time() + REST_S
+        if self._rest_timer is None:
+            self._rest_timer = loop.call_at(self._rests_until_s, self._look_at_rest)
         self._queue.rests(self)
-        timer = loop.call_later(REST_S, _end_of_rest, rested)
+
+    async def _goes_on(self) -> bool:
+        """False when no call comes while it rests."""
+        assert self._rested is not None
         try:
-            return await rested
+            return await self._rested
         finally:
-            timer.cancel()
             self._rested = None
             self._queue.rests_no_more(self)
+
+    def _look_at_rest(self) -> None:
+        """One timer for all rests: thousands that are cancelled in a second would all be sorted by the loop."""
+        self._rest_timer = None
+        if self._rested is None or self._rested.done():
+            return
+        if self._rests_until_s <= (loop := self._rested.get_loop()).time():
+            self._rested.set_result(False)
+        else:
+            self._rest_timer = loop.call_at(self._rests_until_s, self._look_at_rest)
 
     def go_on(self) -> None:
         """Calls have come, and are sent now. Nothing, if it does not rest, they don't fit, or somebody else has the main thread."""
@@ -244,20 +266,23 @@ class Run:
         else:
             self._rested.set_result(True)
 
-    def _take(self, report: batches.Report, worker: UUID) -> None:
+    def _take(self, report: batches.Report, worker: UUID) -> list[tuple[Item, bytes]]:
+        """Those whose outcomes have come."""
         self._origin.ready(worker)  # another one, if the first was gone before the run began there
         is_idle = len(self._sent) == len(report.done) + len(report.given_back)
         self._origin.printed(worker, report.shown, goes_on=report.goes_on, is_idle=is_idle)
+        arrived = []
         for done in report.done:
-            item = self._sent.popleft()
-            if item.number != done.number:
+            if self._sent[0].number != done.number:
                 raise CallFailed("the worker's outcomes are out of order")
+            item = self._sent.popleft()
             item.cost.took(done.took_s)
-            item.arrive(done.outcome)
             self._ahead.over(item.cost)
+            arrived.append((item, done.outcome))
         if report.given_back:
             self._take_back(set(report.given_back))
         self._came_back.set()
+        return arrived
 
     def _take_back(self, numbers: set[int]) -> None:
         back = [item for item in self._sent if item.number in numbers]
@@ -304,11 +329,6 @@ class Run:
             more = f" and {len(retried) - 1} more are" if len(retried) > 1 else " is"
             self._origin.notice(f"{error}: {one.words}{more} run again")
         self._queue.take_back(again)
-
-
-def _end_of_rest(rested: "asyncio.Future[bool]") -> None:
-    if not rested.done():
-        rested.set_result(False)
 
 
 def _how_far(item: Item, ran: Item | None) -> str:

@@ -303,7 +303,7 @@ class PoolCall:
         return self._slot is _Slot.HELD
 
     def give(self, answer: bytes) -> None:
-        """After `go_on`, as `Call.give`."""
+        """As `Call.give`."""
         self._call.give(answer)
 
     async def _end_of_worker(self) -> tuple[str, bool]:

@@ -142,10 +142,12 @@ class _News:
 
     # On the main thread, but for `shown`.
 
-    def done(self, done: batches.Done, *, goes_on: bool) -> None:
+    def done(self, done: batches.Done, *, goes_on: bool, is_last: bool) -> None:
+        """`is_last`: the end of the job says that there is something."""
         self._goes_on, self.took_s = goes_on, done.took_s
         self._done.append(done)
-        self._tell()
+        if not is_last:
+            self._tell()
 
     def shown(self, event: bytes) -> None:
         self._shown.append(event)

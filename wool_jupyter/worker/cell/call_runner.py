@@ -55,7 +55,7 @@ class Listener(Protocol):
     """Called on the main thread, or on any (`shown`)."""
 
     def shown(self, event: bytes) -> None: ...
-    def done(self, done: batches.Done, *, goes_on: bool) -> None: ...
+    def done(self, done: batches.Done, *, goes_on: bool, is_last: bool) -> None: ...
 
 
 class CallRunner:
@@ -82,7 +82,7 @@ class CallRunner:
                 item = parts.take()
                 # What is said with the last one counts; to look takes system calls.
                 goes_on = item is None and (spool.has_threads() or host.has_children())
-                listener.done(done, goes_on=goes_on)
+                listener.done(done, goes_on=goes_on, is_last=item is None)
 
     def _run(self, opening: batches.Opening, parts: Parts, item: batches.Item, output: "_Output") -> batches.Done:
         began, spool = time.perf_counter(), output.spool
