@@ -107,6 +107,37 @@ def test_calls_do_not_see_what_earlier_ones_left(calls):
     assert calls.value("seen") == []
 
 
+def test_a_function_that_is_submitted_again_is_the_one_of_that_moment(calls):
+    calls.ok("""
+import math
+FACTOR, SHARED = 2, [0]
+def helper(x): return x * FACTOR
+def scaled(x, add=0): return helper(x) + add + math.floor(0.5)
+def reads(): return len(SHARED)
+def leaves():
+    global FACTOR
+    FACTOR += 1
+    leaves.note = getattr(leaves, "note", 0) + 1
+    return FACTOR, leaves.note
+found = [[pool.submit(scaled, 10).result() for _ in range(3)]]
+FACTOR = 3
+found.append([pool.submit(scaled, 10).result() for _ in range(3)])
+def helper(x): return x
+found.append([pool.submit(scaled, 10, add=1).result() for _ in range(3)])
+scaled.__defaults__ = (100,)
+found.append([pool.submit(scaled, 10).result() for _ in range(3)])
+lengths = []
+for _ in range(3):
+    SHARED.append(0)
+    lengths.append(pool.submit(reads).result())
+left = {pool.submit(leaves).result() for _ in range(4)}
+""")
+    assert calls.value("found") == [[20] * 3, [30] * 3, [11] * 3, [110] * 3]
+    assert calls.value("(lengths, left)") == ([2, 3, 4], {(4, 1)})
+    calls.ok("FACTOR = 7\nafter = [pool.submit(helper, 1).result(), pool.submit(leaves).result()]")
+    assert calls.value("after") == [1, (8, 1)]
+
+
 def test_large_arrays_travel_beside_the_messages_and_leave_no_file(calls):
     calls.ok("""
         import numpy as np

@@ -6,10 +6,13 @@ import pytest
 
 from tests.support.loops import run, settle
 from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge
+from wool_jupyter.pool.futures import Callbacks, Future
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.wire import batches, calls, pickling
 from wool_jupyter.worker.cell.call_runner import CallRunner, Parts
+
+DATA = calls.Data(())
 
 
 def item(number):
@@ -57,12 +60,12 @@ def test_what_is_recalled_is_not_taken():
 def test_a_function_is_packed_once_for_many_arguments(tmp_path):
     function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
     for args in ((1, 2), ("a", "b")):
-        packed = function.pack_arguments(calls.Invocation(operator.add, args, {}))
+        packed = function.pack_arguments(calls.Invocation(operator.add, args, {}), DATA)
         assert calls.unpack_arguments(packed.body) == (args, {})
     unpacked = calls.unpack_call(calls.decode_request(function.body))
     assert unpacked.function is operator.add
     with pytest.raises(CannotShip, match=r"`argument 2` \(generator\) of `add` can't be shipped"):
-        function.pack_arguments(calls.Invocation(operator.add, (1, (n for n in ())), {}))
+        function.pack_arguments(calls.Invocation(operator.add, (1, (n for n in ())), {}), DATA)
 
 
 class Number(int):
@@ -74,7 +77,7 @@ def test_scalars_travel_without_a_notebook_s_pickler(value, tmp_path, monkeypatc
     function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
     with monkeypatch.context() as patched:
         patched.setattr(pickling, "NotebookPickler", None)
-        arguments = function.pack_arguments(calls.Invocation(function, (value, value), {})).body
+        arguments = function.pack_arguments(calls.Invocation(function, (value, value), {}), DATA).body
         outcome = calls.pack_outcome(value, places=(str(tmp_path),))
     assert calls.unpack_arguments(arguments) == ((value, value), {})
     found = calls.unpack_outcome(outcome)
@@ -83,7 +86,9 @@ def test_scalars_travel_without_a_notebook_s_pickler(value, tmp_path, monkeypatc
 
 def test_what_only_looks_like_a_scalar_travels_as_what_it_is(tmp_path):
     function = calls.PackedFunction(operator.add, calls.Data((str(tmp_path),)))
-    (found,), _ = calls.unpack_arguments(function.pack_arguments(calls.Invocation(function, (Number(1),), {})).body)
+    (found,), _ = calls.unpack_arguments(
+        function.pack_arguments(calls.Invocation(function, (Number(1),), {}), DATA).body
+    )
     assert type(found) is Number
     assert type(calls.unpack_outcome(calls.pack_outcome(Number(2), places=()))) is Number
 
@@ -125,6 +130,20 @@ def test_an_outcome_that_can_not_be_loaded_is_an_error_in_words():
     assert value is None
     assert isinstance(error, CannotLoad)
     assert "the call has returned, and its result can't be loaded here: LookupError: not here" in str(error)
+
+
+def test_an_outcome_whose_data_can_not_be_had_is_an_error_in_words(tmp_path):
+    """There may be no descriptor left."""
+    outcome = calls.pack_outcome(bytearray(b"x" * (1 << 20)), places=(str(tmp_path),))
+    (file,) = tmp_path.iterdir()
+    file.unlink()
+    future = Future(Callbacks())
+    future.set_running_or_notify_cancel()
+    future.arrive(outcome)
+    with pytest.raises(
+        CannotLoad, match="the call has returned, and its result can't be loaded here: FileNotFoundError"
+    ):
+        future.result(0)
 
 
 def test_a_cost_follows_what_was_measured():

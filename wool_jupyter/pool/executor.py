@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,7 @@ from wool_jupyter.pool.call_item import Item, Origin
 from wool_jupyter.pool.call_queue import CallQueue
 from wool_jupyter.pool.call_words import in_short
 from wool_jupyter.pool.futures import Callbacks, Future
+from wool_jupyter.pool.known_functions import KnownFunctions
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.results import Results, SizedResults
 from wool_jupyter.settings import CALLS_AHEAD_MAX, INTERRUPT_GRACE_S, RUN_S
@@ -46,6 +48,7 @@ class Line:
         self.main_threads = main_threads
         self._cpus = host.usable_cpus()
         self.callbacks = Callbacks()
+        self.functions = KnownFunctions()
         self._lock = threading.Lock()
         self._brought: list[Item] = []
         self._costs: WeakKeyDictionary[Any, Cost] = WeakKeyDictionary()
@@ -104,6 +107,7 @@ class Terms:
         _check_retries(self.retries)
 
 
+_Packed = tuple[calls.PackedCall, calls.PackedFunction | None]
 _USUAL_TERMS = Terms()
 _INERT = frozenset({list, tuple, range, str, bytes, dict, set, frozenset, type({}.keys()), type({}.values())})
 
@@ -135,7 +139,12 @@ class Executor(concurrent.futures.Executor):
         """As `submit`, for a call that consists of these others: people are told of them."""
         self._check()
         line, origin = self._line(), self._origin()
-        pack = lambda: calls.pack_blocking(invocation, self._data(origin), parts=parts)  # noqa: E731
+        data = self._data(origin)
+
+        def pack() -> _Packed:
+            known = None if parts else line.functions.packed(invocation.function, data)
+            return self._packed(invocation, data, known, parts=parts)
+
         cost = self._terms.cost or line.cost_of(invocation.function)
         first = parts[0] if parts else invocation
         words = (
@@ -188,7 +197,8 @@ class Executor(concurrent.futures.Executor):
         if not callable(fn):
             raise TypeError(f"argument 1 of map can't be called: {fn!r}")
         origin, cost = self._origin(), self._terms.cost or self._line().cost_of(fn)
-        function = calls.PackedFunction(fn, self._data(origin))
+        data = self._data(origin)
+        function = calls.PackedFunction(fn, data)
         numbers = itertools.count(1)
         runs_nothing = _INERT.issuperset(map(type, iterables))  # so that the process's state is one for all rows
 
@@ -199,8 +209,9 @@ class Executor(concurrent.futures.Executor):
                 for row in rows:
                     invocation = calls.Invocation(fn, row, {})
                     words = f"{in_short(invocation)} (call {next(numbers)} of its map)"
-                    item = self._row(
-                        line, origin, invocation, function, words=words, cost=cost, retries=retries, state=state
+                    pack = partial(self._packed, invocation, data, function)
+                    item = self._item(
+                        line, origin, pack, invocation, words=words, cost=cost, retries=retries, state=state
                     )
                     items.append(item)
             except BaseException:
@@ -217,26 +228,18 @@ class Executor(concurrent.futures.Executor):
             return Results(submit, rows, **options)
         return SizedResults(min(sizes, default=0), submit, rows, **options)
 
-    def _row(
-        self,
-        line: Line,
-        origin: Origin,
+    @staticmethod
+    def _packed(
         invocation: calls.Invocation,
-        function: calls.PackedFunction,
-        **options: Any,
-    ) -> Item:
-        shared: list[calls.PackedFunction | None] = [function]
-
-        def pack() -> calls.PackedCall:
-            packed = function.pack_arguments(invocation)
-            if packed is None:
-                shared[0] = None
-                packed = calls.pack_blocking(invocation, self._data(origin))
-            return packed
-
-        item = self._item(line, origin, pack, invocation, **options)
-        item.function = shared[0]
-        return item
+        data: calls.Data,
+        function: calls.PackedFunction | None,
+        parts: Sequence[calls.Invocation] = (),
+    ) -> _Packed:
+        """With the function, where it does not go with the call itself."""
+        packed = None if function is None else function.pack_arguments(invocation, data)
+        if packed is None:
+            return calls.pack_blocking(invocation, data, parts=parts), None
+        return packed, function
 
     def _data(self, origin: Origin) -> calls.Data:
         return calls.Data(origin.places, origin.store, self._terms.digest)
@@ -245,7 +248,7 @@ class Executor(concurrent.futures.Executor):
         self,
         line: Line,
         origin: Origin,
-        pack: Callable[[], calls.PackedCall],
+        pack: Callable[[], _Packed],
         invocation: calls.Invocation,
         *,
         words: str,
@@ -261,7 +264,7 @@ class Executor(concurrent.futures.Executor):
         item = Item(future, origin, state, label, words, cost, retries, self._settled, threads, self._terms.grace_s)
         future.cancelled_hook = line.cancelled
         try:
-            packed = pack()
+            packed, item.function = pack()
         except KeyboardInterrupt as error:
             line.raising(error)
             raise

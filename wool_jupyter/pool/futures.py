@@ -68,7 +68,11 @@ class Future(concurrent.futures.Future[T]):
     # By the pool, on its loop.
 
     def arrive(self, data: bytes) -> None:
-        self._arrived = arrived = calls.Arrived(data)
+        try:
+            self._arrived = arrived = calls.Arrived(data)
+        except OSError as error:  # its file can't be opened: there may be no descriptor left
+            self.fail(calls.unloaded(error))
+            return
         self._settler = threading.get_ident()
         if arrived.raised:
             super().set_exception(_Unloaded())

@@ -37,7 +37,6 @@ from wool_jupyter.wire.rows import Failed, Row
 from wool_jupyter.wire.store import Digest, Lease, Store
 
 _IN_A_MESSAGE_BYTES = frames.FRAME_MAX_BYTES - (64 << 10)  # beside what else a frame says
-_NOT_SHIPPED = shell_names.SHELL | shell_names.HISTORY | shell_names.MODULE
 _ITSELF = ""  # in place of a name: the call
 _SCALARS = frozenset({int, float, complex, bool, str, bytes, type(None)})  # a notebook's pickler has nothing to add
 
@@ -141,31 +140,31 @@ class PackedFunction:
     def __init__(self, function: Callable[..., Any], data: Data) -> None:
         shipment = _Shipment(Invocation(function, (), {}), in_band=False)
         parcel, lease = _stored(shipment.row.stream, shipment.row.buffers, data)
-        self.body = encode(_described(shipment, parcel, data.places))
+        self.body = encode(_described(shipment, parcel, ()))  # its run is told of places
+        self.has_data = bool(parcel.file)  # beside `body`, for as long as this lives
         self._known = shipment.known_classes
         self._shipped = frozenset(shipment.order)
-        self._data = data
         self.keep = shipment.described
         if parcel.file:
             weakref.finalize(self, Path(parcel.file).unlink, missing_ok=True)
         if lease is not None:
             weakref.finalize(self, lease.release).atexit = False
 
-    def pack_arguments(self, invocation: Invocation) -> PackedCall | None:
+    def pack_arguments(self, invocation: Invocation, data: Data) -> PackedCall | None:
         """Of a call of this function. None if they need more of the notebook than the function does, and have to go with it.
         `CannotShip`, `NoRoom`."""
         args, kwargs = invocation.args, invocation.kwargs
-        if not kwargs and _SCALARS.issuperset(map(type, args)):
-            parcel, _ = _stored(memoryview(pickle.dumps((args, kwargs), pickling.PROTOCOL)), [], self._data)
+        if _SCALARS.issuperset(map(type, args)) and _SCALARS.issuperset(map(type, kwargs.values())):
+            parcel, _ = _stored(memoryview(pickle.dumps((args, kwargs), pickling.PROTOCOL)), [], data)
             return PackedCall(encode(parcel), parcel.file, None)
         file, out_of_band = io.BytesIO(), buffers.OutOfBand()
         pickler = pickling.NotebookPickler(file, out_of_band, known_classes=self._known)
         refusals.dumped(lambda: pickler.dump((args, kwargs)), partial(refusals.of_arguments, [invocation]))
         if pickler.whole_namespace or (pickler.names | pickler.text) & rebuilding.main_globals().keys() - (
-            self._shipped | _NOT_SHIPPED
+            self._shipped | shell_names.ALL
         ):
             return None
-        parcel, lease = _stored(file.getbuffer(), out_of_band.buffers, self._data)
+        parcel, lease = _stored(file.getbuffer(), out_of_band.buffers, data)
         return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()), lease)
 
 
@@ -216,7 +215,7 @@ class _Shipment:
     def _wanted(self) -> set[str]:
         pickler = self.row.pickler
         names = pickler.names | pickler.text | (self._globals.keys() if pickler.whole_namespace else set())
-        return {name for name in names - _NOT_SHIPPED if name in self._globals} - self._left_out
+        return {name for name in names - shell_names.ALL if name in self._globals} - self._left_out
 
     def _value(self, name: str) -> Any:
         return self._absent.get(name, self._globals[name])
@@ -380,6 +379,11 @@ class Arrived:
         try:
             return homes.Unpickler(self._stream, self._views).load(), None
         except Exception as error:  # noqa: BLE001 (a user's `__setstate__`)
-            failure = CannotLoad(f"the call has returned, and its result can't be loaded here: {in_words(error)}")
-            failure.__cause__ = error
-            return None, failure
+            return None, unloaded(error)
+
+
+def unloaded(error: Exception) -> CannotLoad:
+    """What became of a result that has come."""
+    failure = CannotLoad(f"the call has returned, and its result can't be loaded here: {in_words(error)}")
+    failure.__cause__ = error
+    return failure

@@ -3,3 +3,4 @@
 SHELL = frozenset("get_ipython exit quit open _sh __builtin__ __builtins__".split())
 HISTORY = frozenset("In Out _ih _oh _dh _i _ii _iii".split())
 MODULE = frozenset("__name__ __doc__ __package__ __loader__ __spec__".split())
+ALL = SHELL | HISTORY | MODULE
