@@ -308,6 +308,19 @@ def test_what_does_not_compile_is_refused(source):
         analyze(source)
 
 
+@pytest.mark.parametrize("wrong", ["return a", "f = lambda a, a: 1", "from __future__ import nothing", "nonlocal x"])
+@pytest.mark.parametrize("end", ["\n", "; "])
+def test_what_stands_before_a_statement_that_does_not_compile_is_run(wrong, end):
+    found = analyze(f"x = y{end}{wrong}\nz = w")
+    assert (found.hard, found.binds, found.settles) == ({"y"}, {"x"}, {"x"})
+
+
+def test_a_future_import_further_down_holds_from_there_on():
+    """Statements are compiled one by one."""
+    assert "A" in analyze("x: A = 1\nfrom __future__ import annotations\nz: B = 3\nreturn").hard
+    assert "A" not in analyze("from __future__ import annotations\nx: A = 1\nreturn").hard
+
+
 def test_warnings_of_the_compiler_are_left_to_the_worker():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
