@@ -144,6 +144,29 @@ def test_what_a_plain_cell_has_ended_can_be_read(kernel):
     assert kernel.ok("print('here', file=out)").stdout == "here\n"
 
 
+def test_what_a_manager_shares_is_shared_with_workers_and_a_dead_one_hides_no_result(kernel):
+    kernel.ok("import multiprocessing\nmanager = multiprocessing.Manager()\ncounts = manager.dict(a=1)\nbox = [counts]")
+    result = kernel.wool("""
+        import multiprocessing
+        counts["b"] = 2
+        with multiprocessing.Manager() as own:
+            gone = own.list([1])
+        zeros = [0, gone]
+        last = [9]
+        own.address == gone._token.address, box[0] is counts
+    """)
+    assert (result.value, result.stderr) == ("(True, True)", "")
+    assert kernel.value("(dict(counts), zeros[0], zeros[1] is gone, last)") == ({"a": 1, "b": 2}, 0, True, [9])
+    assert "FileNotFoundError" in kernel.run("len(gone)").error.ename
+    lives = kernel.wool("living = multiprocessing.Manager()\nlist_ = living.list([1])\nlast = [10]")
+    assert "`list_` (ListProxy) can't be shipped: it stays on its worker" in lives.stderr
+    assert kernel.value("last") == [10]
+    assert kernel.wool("len(list_)").value == "1"
+    kernel.wool("living.shutdown()")
+    kernel.ok("manager.shutdown()")
+    assert kernel.wool("type(counts).__name__, last").value == "('DictProxy', [10])"
+
+
 def test_a_cell_that_changes_what_holds_them_leaves_them_as_they_are(kernel):
     kernel.ok(f"import sys{FINISHED}\nbox = [thread, child]; before = thread.ident, child.pid")
     kernel.wool("box.append(len(box))")

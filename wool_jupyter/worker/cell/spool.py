@@ -34,7 +34,7 @@ _WRITE_FLAGS = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
 
 class Spool:
     """Where the output of one cell goes: text into files, which are closed when the last thread of the cell lets go of it; the rest
-    to `emit`, until `end`. After `hold` it waits for `release`: a mark of what nobody fetches would keep back the text behind it."""
+    to `emit`, until `end`. After `hold` it waits for `release`: marks of what nobody fetches would hold back the text after it."""
 
     def __init__(self, directory: str, emit: Callable[[bytes], object] = lambda _: None) -> None:
         self.emit = emit
