@@ -195,9 +195,10 @@ class Runtime:
 
     def follow(self, text: Text, worker: UUID, show: Show) -> None:
         """What its threads and children print from now on."""
-        self.bridge.start(self._late_text.follow(text, worker, show, alive=self._alive), "late text")
+        self.bridge.start(self._late_text.follow(text, worker, show, alive=self.alive), "late text")
 
-    def _alive(self) -> set[UUID]:
+    def alive(self) -> set[UUID]:
+        """The workers. On the loop."""
         pool = self.running
         return set() if pool is None else {worker.uid for worker in pool.crew.snapshot()}
 

@@ -128,11 +128,11 @@ class Submissions:
     async def _watch(self) -> None:
         stopped = StoppedWorkers()
         try:
-            while self._unfinished:
+            while self._unfinished or (self._cell_runs and not self._go_on.isdisjoint(self._runtime.alive())):
                 await asyncio.sleep(_EVERY_S)
                 for flow in list(self._flows.values()):
                     self._show.text(flow.due())
-                for text in stopped.look(self._workers):
+                for text in stopped.look(self._workers) if self._unfinished else ():
                     self.notice(text)
         finally:
             self._watched = False

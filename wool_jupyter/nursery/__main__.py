@@ -204,7 +204,7 @@ class _Nursery:
             self._send(event="failed", uid=uid, reason="it reported something that is not JSON")
         else:
             self._send(event="ready", uid=uid, report=report)
-            importlib.import_module(_SWEEPING)
+            _get_ready_to_sweep()
 
     def _on_signals(self) -> None:
         if signal.SIGTERM in self._woken.recv(4096):
@@ -248,6 +248,14 @@ class _Nursery:
             self._over = True
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
         self._selector.modify(self._control.fileno(), events, self._on_control)
+
+
+def _get_ready_to_sweep() -> None:
+    """An installation that is broken, or just being replaced, costs no worker: whoever comes next sweeps, too."""
+    try:
+        importlib.import_module(_SWEEPING)
+    except Exception as error:  # noqa: BLE001 (whatever an import raises)
+        sys.stderr.write(f"the files of a kernel that is killed will stay: {type(error).__name__}: {error}\n")
 
 
 def _signals_as_bytes() -> socket.socket:

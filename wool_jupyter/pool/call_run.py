@@ -202,8 +202,7 @@ class Run:
                     if rests:
                         self._rest(call)
                 finally:  # at last: who waits for them wants Python for itself then
-                    for item, outcome in arrived:
-                        item.arrive(outcome)
+                    _settle(arrived)
                 if call.ended or (rests and not await self._goes_on()):
                     return
         finally:
@@ -329,6 +328,14 @@ class Run:
             more = f" and {len(retried) - 1} more are" if len(retried) > 1 else " is"
             self._origin.notice(f"{error}: {one.words}{more} run again")
         self._queue.take_back(again)
+
+
+def _settle(arrived: list[tuple[Item, bytes]]) -> None:
+    """And holds none of them: the next report may come in an hour."""
+    arrived.reverse()
+    while arrived:
+        item, outcome = arrived.pop()
+        item.arrive(outcome)
 
 
 def _how_far(item: Item, ran: Item | None) -> str:

@@ -127,7 +127,10 @@ class _Keeper:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Also in a forked child: there the thread is not, and may have had the lock."""
+        """Also in a forked child: there the thread is not, and may have had the lock. What no reader has would stay mapped there as
+        long as it lives, with the pages of files that are gone."""
+        self._given.clear()
+        self._kept.clear()
         self._lock = threading.Lock()
         self._calls: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._is_attended = False
@@ -148,9 +151,10 @@ class _Keeper:
                     self._given.popleft()
 
     def give_back(self, memory: _Memory) -> None:
-        """Anywhere: takes no lock."""
-        self._given.append(memory)
-        self._calls.put(None)
+        """Anywhere: takes no lock. Where no thread looks, as in a forked child, it goes with its reader."""
+        if self._is_attended:
+            self._given.append(memory)
+            self._calls.put(None)
 
     def taken(self, key: tuple[int, int]) -> _Memory | None:
         """Waits for the thread only if there is such memory."""

@@ -30,6 +30,7 @@ from wool_jupyter.wire import (
     finished,
     memmaps,
     rebuilding,
+    shared,
     standins,
     tensors,
     type_facts,
@@ -291,6 +292,10 @@ class ReturnPickler(NotebookPickler):
         found = views.inside(array, self._view_bases)
         return super()._array(array) if found is None else views.as_view(array, *found)
 
+    def _over(self, obj: Any) -> Any:
+        """What a manager looks after ends with its last proxy, which may be the one here."""
+        return self._refuse(obj) if shared.is_live_proxy(obj) else super()._over(obj)
+
     def _directory(self, directory: Any) -> Any:
         """One that was made here is removed with the object."""
         return self._refuse(directory) if directory._finalizer.alive else NotImplemented
@@ -377,7 +382,7 @@ def _reducer(t: type) -> Reducer | None:
     if type_facts.may_be_standard_stream(t):
         return NotebookPickler._stream
     if finished.may_be(t):
-        return NotebookPickler._over
+        return lambda pickler, obj: pickler._over(obj)
     if names := type_facts.sentinels(t):
         return lambda _, obj: (
             NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]

@@ -178,6 +178,16 @@ def forget() -> None:
         _kept.clear()
 
 
+def _begin_anew() -> None:
+    """In a forked child: another thread may have had the lock, and what it would not write again would stay mapped."""
+    global _kept_lock
+    _kept_lock = threading.Lock()
+    _kept.clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
 # ---- letting go
 
 

@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -65,6 +66,8 @@ class CallRunner:
         self._cells = cells
         self._uid = uid
         self._output: _Output | None = None
+        # Those of submitters before: one whose thread goes on is that submitter's still, when it comes again.
+        self._spools: weakref.WeakValueDictionary[str, Spool] = weakref.WeakValueDictionary()
         self._native = NativeThreads()
 
     def run(self, opening: batches.Opening, parts: Parts, listener: Listener) -> None:
@@ -74,7 +77,7 @@ class CallRunner:
             return  # all was given back meanwhile: its submitter may be gone, and with it the directory
         output = self._output_for(opening)
         spool = output.spool
-        spool.emit = listener.shown
+        spool.release(listener.shown)
         self._cells.begin_calls(opening.places)
         with self._native.at_most(opening.native_threads):
             while item is not None:
@@ -82,6 +85,8 @@ class CallRunner:
                 item = parts.take()
                 # What is said with the last one counts; to look takes system calls.
                 goes_on = item is None and (spool.has_threads() or host.has_children())
+                if item is None:
+                    spool.hold()  # before that report, which may be the last one
                 listener.done(done, goes_on=goes_on, is_last=item is None)
 
     def _run(self, opening: batches.Opening, parts: Parts, item: batches.Item, output: "_Output") -> batches.Done:
@@ -100,7 +105,8 @@ class CallRunner:
     def _output_for(self, opening: batches.Opening) -> "_Output":
         directory = batches.text_directory(opening.directory, self._uid)
         if self._output is None or self._output.directory != directory:
-            self._output = _Output(directory)
+            self._output = _Output(directory, self._spools.get(directory))
+            self._spools[directory] = self._output.spool
         return self._output
 
     def _outcome(self, opening: batches.Opening, parts: Parts, item: batches.Item, output: "_Output") -> bytes:
@@ -131,10 +137,10 @@ class CallRunner:
 class _Output:
     """Where the calls of one submitter print on this worker."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, spool: Spool | None) -> None:
         os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 (before a call)
         self.directory = directory
-        self.spool = Spool(directory)
+        self.spool = spool or Spool(directory)
         self.ledger = batches.ItemLedger(directory)
         self.warned: dict[Any, Any] = {}  # the submitter's functions, in whichever call: each warning is shown once
 
