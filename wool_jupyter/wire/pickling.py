@@ -28,6 +28,7 @@ from wool_jupyter.wire import (
     columns,
     exceptions,
     finished,
+    generators,
     memmaps,
     rebuilding,
     standins,
@@ -224,6 +225,9 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _over(self, obj: Any) -> Any:
         return finished.reduced(obj) or NotImplemented
 
+    def _generator(self, generator: Any) -> Any:
+        return generators.reduced(generator) or NotImplemented
+
     def _progress_bar(self, bar: Any) -> Any:
         """A copy of one that goes on would print a last time when it is let go."""
         return NotImplemented if getattr(bar, "disable", False) else self._refuse(bar)
@@ -378,6 +382,8 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._stream
     if finished.may_be(t):
         return NotebookPickler._over
+    if generators.may_be(t):
+        return NotebookPickler._generator
     if names := type_facts.sentinels(t):
         return lambda _, obj: (
             NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
