@@ -303,6 +303,28 @@ class ReturnPickler(NotebookPickler):
         return self._numbers.get(id(obj))
 
 
+class ArgumentsPickler(NotebookPickler):
+    """Of arguments, for who has had the function. What that reads is not sent again, and is the same object there."""
+
+    def __init__(
+        self,
+        file: IO[bytes],
+        buffer_callback: Callable[[pickle.PickleBuffer], Any],
+        *,
+        known_classes: Container[str],
+        known_functions: Mapping[int, tuple[str, Callable[[], object]]],
+    ) -> None:
+        """`known_functions`: by id, under which global name the receiver has it, and a weak reference."""
+        super().__init__(file, buffer_callback, known_classes=known_classes)
+        self._known_functions = known_functions
+
+    def reducer_override(self, obj: Any) -> Any:
+        found = self._known_functions.get(id(obj))
+        if found is not None and found[1]() is obj:
+            return rebuilding.global_named, (found[0],)
+        return super().reducer_override(obj)
+
+
 class Data:
     """Arrives as a copy of the array, which by itself would arrive as a view of what the receiver has."""
 
