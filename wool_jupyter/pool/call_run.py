@@ -202,8 +202,7 @@ class Run:
                     if rests:
                         self._rest(call)
                 finally:  # at last: who waits for them wants Python for itself then
-                    for item, outcome in arrived:
-                        item.arrive(outcome)
+                    _settle(arrived)
                 if call.ended or (rests and not await self._goes_on()):
                     return
         finally:
@@ -266,12 +265,12 @@ class Run:
         else:
             self._rested.set_result(True)
 
-    def _take(self, report: batches.Report, worker: UUID) -> list[tuple[Item, bytes]]:
+    def _take(self, report: batches.Report, worker: UUID) -> deque[tuple[Item, bytes]]:
         """Those whose outcomes have come."""
         self._origin.ready(worker)  # another one, if the first was gone before the run began there
         is_idle = len(self._sent) == len(report.done) + len(report.given_back)
         self._origin.printed(worker, report.shown, goes_on=report.goes_on, is_idle=is_idle)
-        arrived = []
+        arrived = deque[tuple[Item, bytes]]()
         for done in report.done:
             if self._sent[0].number != done.number:
                 raise CallFailed("the worker's outcomes are out of order")
@@ -329,6 +328,13 @@ class Run:
             more = f" and {len(retried) - 1} more are" if len(retried) > 1 else " is"
             self._origin.notice(f"{error}: {one.words}{more} run again")
         self._queue.take_back(again)
+
+
+def _settle(arrived: deque[tuple[Item, bytes]]) -> None:
+    """Leaves none of them in it: the next report may come late, and results are large."""
+    while arrived:
+        item, outcome = arrived.popleft()
+        item.arrive(outcome)
 
 
 def _how_far(item: Item, ran: Item | None) -> str:
