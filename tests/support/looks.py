@@ -24,7 +24,8 @@ def forget_kinds() -> None:
 
 
 def look(found: Mapping[str, Any], args: Iterable[Any] = ()) -> Any:
-    """Values, and which of them are the same object: of arguments only functions, for a tuple among them is a copy."""
+    """Values, and which of them are the same object: no numbers and texts, of which pickle makes new ones, and of arguments only
+    functions, for a tuple among them is a copy."""
     if _looking:
         return "itself"
     _looking.append(True)
@@ -39,10 +40,11 @@ _looking: list[bool] = []
 
 def _seen(found: Mapping[str, Any], args: Iterable[Any]) -> Any:
     functions = [each for each in (*found.values(), *args) if isinstance(each, types.FunctionType)]
+    objects = [each for each in found.values() if isinstance(each, types.FunctionType | tuple | list | dict)]
     return (
         {name: _told(value) for name, value in found.items()},
         [_told(each) for each in args],
-        [[one is other for other in found.values()] for one in found.values()],
+        [[one is other for other in objects] for one in objects],
         [[one is other for other in functions] for one in functions],
     )
 
