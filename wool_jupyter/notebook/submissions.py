@@ -60,7 +60,7 @@ class Submissions:
         self._go_on: set[UUID] = set()
         self._state: tuple[tuple[object, ...], ambient.State] | None = None
         self._lock = threading.Lock()
-        self._unfinished = 0
+        self._unfinished: set[object] = set()
         self._cell_runs = True  # without a shell, as long as the process
         self._is_over = False
         self._watched = False
@@ -81,9 +81,9 @@ class Submissions:
             self._state = seen, state
         return state
 
-    def submitted(self) -> None:
+    def submitted(self, call: object) -> None:
         with self._lock:
-            self._unfinished += 1
+            self._unfinished.add(call)
 
     def _follow_cell(self, shell: "InteractiveShell") -> None:
         pressed = _Pressed(lambda: self._interrupt(self))
@@ -172,9 +172,9 @@ class Submissions:
             show()
         flow.close()
 
-    def settled(self) -> None:
+    def settled(self, call: object) -> None:
         with self._lock:
-            self._unfinished -= 1
+            self._unfinished.discard(call)
             over = not (self._unfinished or self._cell_runs)
         if over:
             self._runtime.bridge.post(self._end_if_over)

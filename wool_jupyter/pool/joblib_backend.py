@@ -133,7 +133,9 @@ class _Call:
         )  # between the last batches and the end, which may come from a garbage collection on any thread
         self._over = False
         self._closed = False
-        origin.submitted()  # batches may follow when all that there were have ended: in a later cell, from a generator
+        origin.submitted(
+            self
+        )  # batches may follow when all that there were have ended: in a later cell, from a generator
 
     def submit(self, batch: BatchedCalls, callback: Callback | None) -> "concurrent.futures.Future[Any]":
         with self._lock:
@@ -172,7 +174,7 @@ class _Call:
         if not closed:
             self._callbacks.close()
             self._raised.clear()
-            self._origin.settled()
+            self._origin.settled(self)
 
     def __enter__(self) -> None:
         pass

@@ -28,6 +28,7 @@ from wool_jupyter.wire import (
     columns,
     exceptions,
     finished,
+    generators,
     memmaps,
     rebuilding,
     shared,
@@ -225,6 +226,9 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _over(self, obj: Any) -> Any:
         return finished.reduced(obj) or NotImplemented
 
+    def _generator(self, generator: Any) -> Any:
+        return generators.reduced(generator) or NotImplemented
+
     def _progress_bar(self, bar: Any) -> Any:
         """A copy of one that goes on would print a last time when it is let go."""
         return NotImplemented if getattr(bar, "disable", False) else self._refuse(bar)
@@ -302,6 +306,28 @@ class ReturnPickler(NotebookPickler):
 
     def persistent_id(self, obj: Any) -> int | str | None:
         return self._numbers.get(id(obj))
+
+
+class ArgumentsPickler(NotebookPickler):
+    """Of arguments, for who has had the function. What that reads is not sent again, and is the same object there."""
+
+    def __init__(
+        self,
+        file: IO[bytes],
+        buffer_callback: Callable[[pickle.PickleBuffer], Any],
+        *,
+        known_classes: Container[str],
+        known_functions: Mapping[int, tuple[str, Callable[[], object]]],
+    ) -> None:
+        """`known_functions`: by id, under which global name the receiver has it, and a weak reference."""
+        super().__init__(file, buffer_callback, known_classes=known_classes)
+        self._known_functions = known_functions
+
+    def reducer_override(self, obj: Any) -> Any:
+        found = self._known_functions.get(id(obj))
+        if found is not None and found[1]() is obj:
+            return rebuilding.global_named, (found[0],)
+        return super().reducer_override(obj)
 
 
 class Data:
@@ -383,6 +409,8 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._stream
     if finished.may_be(t):
         return lambda pickler, obj: pickler._over(obj)
+    if generators.may_be(t):
+        return NotebookPickler._generator
     if names := type_facts.sentinels(t):
         return lambda _, obj: (
             NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
