@@ -31,6 +31,8 @@ def test_a_plain_cell_that_touches_one_is_told_where_it_lives(kernel):
         error = kernel.run(use).error
         assert error.ename == "KeptOnWorker"
         assert re.search(r"`(gen|lock)` .* lives on a worker: use it in a %%wool cell", error.evalue)
+        assert use in error.traceback
+        assert "wool_jupyter" not in error.traceback
     assert "use it in a %%wool cell" in kernel.ok("gen").value
 
 
