@@ -8,6 +8,7 @@ import threading
 import traceback
 
 import pytest
+from matplotlib import pyplot
 
 from tests.support.sides import Side
 from wool_jupyter.errors import StaysInKernel
@@ -33,6 +34,15 @@ def sent(kernel, worker):
         return worker.names["it"]
 
     return send
+
+
+def test_a_figure_is_the_same_in_each_pickle():
+    figure, _ = pyplot.subplots()
+    pyplot.close(figure)
+    assert pickling.dumps(figure) == pickling.dumps(figure)
+    number = figure.canvas.mpl_connect("draw_event", print)
+    pickling.dumps(figure)
+    assert figure.canvas.mpl_connect("draw_event", repr) == number + 1
 
 
 # Functions.

@@ -5,6 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
+from wool_jupyter.notebook import tracebacks
 from wool_jupyter.wire.cells import KeptResult
 from wool_jupyter.wire.standins import Kept
 
@@ -23,7 +24,13 @@ class Handles:
         )  # filled by finalizers, at any moment and on any thread
 
     def make(self, result: KeptResult, worker: UUID, *, cell: int) -> Kept:
-        kept = Kept(result.key, worker, name=result.name or "_", kind=result.kind, cell=cell)
+        kept = Kept(
+            *(result.key, worker),
+            name=result.name or "_",
+            kind=result.kind,
+            cell=cell,
+            refused=tracebacks.show_users_frames,
+        )
         self._alive[result.key] = worker, weakref.ref(kept)
         weakref.finalize(kept, self._died, worker, result.key)
         self._changed()

@@ -10,6 +10,7 @@ A failed `dump` spoils the memo: never go on with that pickler.
 import functools
 import gc
 import io
+import itertools
 import pickle
 import sys
 import threading
@@ -179,6 +180,12 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def _polars(self, held: Any) -> Any:
         return columns.reduced(held) or NotImplemented
+
+    def _callbacks(self, registry: Any) -> Any:
+        """Each figure has some: they draw a number for each pickle (matplotlib 3.8 to 3.11), so that a second one differs."""
+        reduced = registry.__reduce_ex__(PROTOCOL)
+        registry._cid_gen = itertools.count(reduced[2]["_cid_gen"])
+        return reduced
 
     def _tensor(self, tensor: Any) -> Any:
         return tensors.reduced(tensor) or NotImplemented
@@ -395,6 +402,8 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._child
     if type_facts.is_temporary_directory(t):
         return lambda pickler, directory: pickler._directory(directory)
+    if type_facts.is_callback_registry(t):
+        return NotebookPickler._callbacks
     if tensors.is_tensor(t):
         return NotebookPickler._tensor
     if tensors.is_storage(t):
@@ -419,7 +428,7 @@ def _reducer(t: type) -> Reducer | None:
 
 
 def has_plain_reduction(t: type) -> bool:
-    return _reducer(t) in (None, NotebookPickler._polars)
+    return _reducer(t) in (None, NotebookPickler._polars, NotebookPickler._callbacks)
 
 
 def dumps(obj: Any) -> bytes:

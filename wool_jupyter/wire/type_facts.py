@@ -25,6 +25,10 @@ def is_temporary_directory(t: type) -> bool:
     return t.__name__ == "TemporaryDirectory" and t.__module__ == "tempfile"
 
 
+def is_callback_registry(t: type) -> bool:
+    return t.__name__ == "CallbackRegistry" and t.__module__ == "matplotlib.cbook"
+
+
 _STREAMS = {("wool_jupyter.worker.cell.spool", "CellStream"), ("ipykernel.iostream", "OutStream")}
 
 

@@ -22,6 +22,7 @@ _NOT_BOUND = shell_names.SHELL | shell_names.HISTORY
 class Stays:
     obj: Any
     size_bytes: int = 0  # above the budget; 0: it can't travel
+    lacks_memory: bool = False  # it might travel if there were room to pack it
 
 
 @dataclass
@@ -126,7 +127,8 @@ def pack(
         try:
             stream, out_of_band = _dump(parts, arrival, budget_bytes=budget_bytes, at_any_size=asked_for)
         except _PartFailed as failed:  # the memo is spoiled: begin again without it
-            kept |= {name: Stays(obj, failed.size_bytes) for name, obj in parts.without(failed).items()}
+            lacks_memory = isinstance(failed.cause, MemoryError)
+            kept |= {name: Stays(obj, failed.size_bytes, lacks_memory) for name, obj in parts.without(failed).items()}
         else:
             return Reply(stream, out_of_band, deleted, missing, kept)
 

@@ -275,6 +275,8 @@ def _keep(name: str, stays: outcome.Stays) -> cells.KeptResult:
         size = stays.size_bytes
         amount = f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.4g} MB"
         why = f"`{name or '_'}` ({kind}) has {amount}, above the budget for results"
+    elif stays.lacks_memory:
+        why = f"`{name or '_'}` ({kind}) can't be shipped, as its worker has no memory left to pack it"
     else:
         culprit = culprits.find(obj, name or "_")
         shown = f"`{name or '_'}` ({kind})" if "._" in culprit.path else culprit  # what is private tells a user nothing
