@@ -8,14 +8,12 @@ A failed `dump` spoils the memo: never go on with that pickler.
 """
 
 import functools
-import gc
 import io
 import pickle
 import sys
 import threading
 import types
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
 from typing import IO, Any
 
@@ -37,7 +35,6 @@ from wool_jupyter.wire import (
 )
 
 PROTOCOL = 5
-_LEVELS = 10_000
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
 
 Reducer = Callable[["NotebookPickler", Any], Any]
@@ -396,21 +393,3 @@ def dumps(obj: Any) -> bytes:
 
 
 loads = pickle.loads
-
-
-@contextmanager
-def unhindered() -> Iterator[None]:
-    """For a main thread with its stack of 8 MB.
-
-    Loading 900,000 containers takes 0.5 s with the collector on and 0.09 s without. The pickler of Python 3.11 spends 3 levels of
-    recursion on each node of a linked list, at 0.2 kB a level; later ones count for themselves.
-    """
-    was_on, limit = gc.isenabled(), sys.getrecursionlimit()
-    gc.disable()
-    sys.setrecursionlimit(max(limit, _LEVELS))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
-        if was_on:
-            gc.enable()

@@ -31,6 +31,7 @@ from wool_jupyter.wire import (
     views,
 )
 from wool_jupyter.wire.cells import Names
+from wool_jupyter.wire.unhindered import unhindered
 
 _SMALL_BYTES = 1 << 20  # up to here the baseline is dumped anew: exact where interning or set order make other bytes
 _NO_STATE = frozenset({str, bytes, int, float, complex, bool, type(None), list, tuple, dict, set, frozenset, bytearray})
@@ -86,7 +87,7 @@ class Arrival:
 
     def _load(self) -> dict[int, Any]:
         unpickler = pickle.Unpickler(io.BytesIO(self._stream), buffers=iter(self._buffers))
-        with pickling.unhindered():
+        with unhindered():
             for name, _, _ in self._names.segments:
                 try:
                     root = unpickler.load()
@@ -126,7 +127,7 @@ class Arrival:
         """Indices of the changed inputs, and names of those that no longer pickle."""
         changed, stuck, seen = [], [], 0
         repickler = self._repickler()
-        with pickling.unhindered():
+        with unhindered():
             for k, (name, _, count) in enumerate(self._names.segments):
                 arrived = self._arrived[seen : seen + count]
                 seen += count
