@@ -96,10 +96,8 @@ class Runtime:
         if os.getpid() != self._pid:
             raise WoolError("The pool belongs to the process that this one was forked from")
         with self._lock:
-            if (
-                self._home is not None and not self._home.is_intact
-            ):  # something swept it away: a cell, or a cleaner of temporary files
-                self.end()
+            if self._home is not None and not self._home.is_intact:
+                self.end()  # something swept it away: a cell, or a cleaner of temporary files
             if self.running is not None:
                 self.store.budget_bytes = settings.data_budget_bytes
                 return self.running, False

@@ -322,10 +322,8 @@ def _read_shell() -> dict[str, Any]:
     if shell is None:
         return {}
     options = {name: getattr(shell, name) for name in ("ast_node_interactivity", "autoawait", "colors")}
-    return {
-        **options,
-        "InlineBackend": dict(shell.config.InlineBackend),
-    }  # `%config` keeps it there until pyplot is imported
+    waiting = shell.config.InlineBackend  # `%config` keeps it there until pyplot is imported
+    return {**options, "InlineBackend": dict(waiting)}
 
 
 def _write_shell(_before: Any, after: dict[str, Any]) -> None:

@@ -21,9 +21,8 @@ class _MayChange(Exception):
 
 class Composition(NamedTuple):
     parts: Identical
-    modules: tuple[
-        int, str
-    ]  # their number, and the last one: a submodule that came since may be reached through a package
+    # Their number, and the last one: a submodule that came since may be reached through a package.
+    modules: tuple[int, str]
 
 
 def of(function: types.FunctionType) -> Composition | None:

@@ -139,9 +139,8 @@ class Store:
         if self._closed or (file := self._written(view)) is None:
             return None
         content = view.nbytes, digested()
-        if (
-            sample and contents.sample(view) != sample
-        ):  # somebody writes into it meanwhile: the file is like nothing else
+        # Where somebody writes into it meanwhile, the file is like nothing else.
+        if sample and contents.sample(view) != sample:
             content = view.nbytes, secrets.token_bytes(len(content[1]))
         if (same := self._known.get(content)) is not None:  # another thread had it, too, and was faster
             self._let_go(file)

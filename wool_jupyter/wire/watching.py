@@ -62,10 +62,8 @@ class Span:
         """Since `watch`, and it is the same memory. False if the system does not know."""
         there = _PRESENT | _SWAPPED
         try:
-            if self._scan(
-                _ONLY_IF_WATCHED, inverted=there, mask=there
-            ):  # given back; Linux 6.18 counts that as written, too
-                return False
+            if self._scan(_ONLY_IF_WATCHED, inverted=there, mask=there):
+                return False  # some was given back; Linux 6.18 counts that as written, too
             return not self._scan(_ONLY_IF_WATCHED, mask=_WRITTEN)
         except OSError:
             return False
