@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from wool_jupyter.wire import type_facts
+from wool_jupyter.wire import rebuilding, type_facts
 
 _SEARCHED_AGAIN = 10_000  # characters before a match
 _OURS = "_wool_"  # attributes of a worker's threads
@@ -47,10 +47,6 @@ def _attributes(obj: Any, own: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in vars(obj).items() if name not in own and not name.startswith(_OURS)}
 
 
-def _set_attributes(obj: Any, attributes: dict[str, Any]) -> None:
-    vars(obj).update(attributes)
-
-
 def _base(cls: type, name: str) -> Any:
     return next(c for c in cls.__mro__ if c.__name__ == name)
 
@@ -62,7 +58,7 @@ def _thread(thread: threading.Thread) -> Reduced | None:
     if thread.ident is None or thread.is_alive():
         return None
     attributes = _attributes(thread, vars(threading.Thread(name="fresh")))
-    return ended_thread, (type(thread), thread.name, thread.daemon), attributes, None, None, _set_attributes
+    return ended_thread, (type(thread), thread.name, thread.daemon), attributes, None, None, rebuilding.set_attributes
 
 
 def ended_thread(cls: type[threading.Thread], name: str, daemon: bool) -> threading.Thread:
@@ -103,7 +99,7 @@ def _executor(executor: Any) -> Reduced | None:
     fresh = _base(type(executor), "ThreadPoolExecutor")(thread_name_prefix="fresh")
     attributes = _attributes(executor, vars(fresh))
     arguments = type(executor), executor._max_workers, executor._thread_name_prefix
-    return ended_executor, arguments, attributes, None, None, _set_attributes
+    return ended_executor, arguments, attributes, None, None, rebuilding.set_attributes
 
 
 def ended_executor(cls: Any, workers: int, prefix: str) -> Any:
@@ -122,7 +118,7 @@ def _process(process: Any) -> Reduced | None:
         return None
     attributes = _attributes(process, _OF_A_PROCESS)
     arguments = type(process), process.name, process.daemon, process._identity, process.pid, process.exitcode
-    return ended_process, arguments, attributes, None, None, _set_attributes
+    return ended_process, arguments, attributes, None, None, rebuilding.set_attributes
 
 
 _OF_A_PROCESS = frozenset(
