@@ -212,10 +212,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return rebuilding.make_closed_file, (type(file), file.name, getattr(file, "encoding", None))
 
     def _stream(self, stream: Any) -> Any:
-        """`sys.stdout` and `sys.stderr` are those of whoever receives them."""
-        name = next((name for name in ("stdout", "stderr") if stream is getattr(sys, name)), None)
-        if name is not None:
-            return getattr, (sys, name)
+        if (standard := standard_stream(stream)) is not None:
+            return standard
         return self._file(stream) if type(stream) is io.TextIOWrapper else NotImplemented
 
     def _over(self, obj: Any) -> Any:
@@ -371,7 +369,7 @@ def _reducer(t: type) -> Reducer | None:
         return _BY_TYPE[t]
     if type_facts.is_progress_bar(t):
         return NotebookPickler._progress_bar
-    if type_facts.may_be_standard_stream(t):
+    if type_facts.is_kernel_stream(t):
         return NotebookPickler._stream
     if finished.may_be(t):
         return NotebookPickler._over
@@ -380,6 +378,12 @@ def _reducer(t: type) -> Reducer | None:
             NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
         )
     return NotebookPickler._delegating if hasattr(t, "__getattr__") and type_facts.is_its_dict(t) else None
+
+
+def standard_stream(stream: Any) -> tuple[Any, ...] | None:
+    """`sys.stdout` and `sys.stderr` are those of whoever receives them. None for another one."""
+    name = next((name for name in ("stdout", "stderr") if stream is getattr(sys, name)), None)
+    return None if name is None else (getattr, (sys, name))
 
 
 def has_plain_reduction(t: type) -> bool:
