@@ -229,10 +229,6 @@ class Shipment:
                 with contextlib.suppress(ImportError):  # in a branch that was not taken
                     importlib.import_module(name)
 
-    @property
-    def shipped(self) -> set[str]:
-        return self._row.names
-
     @functools.cached_property
     def originals(self) -> dict[int, Any]:
         """By number. 0.4 s per million objects: made when the reply refers to one."""

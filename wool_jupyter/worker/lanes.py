@@ -82,10 +82,6 @@ class MainLane:
     def _over(self, _done: "asyncio.Future[Any]") -> None:
         self._under_way -= 1
 
-    async def call(self, body: Callable[..., T], *args: Any) -> T:
-        """Cancelling the caller does not stop a body that has begun."""
-        return await self.submit(body, *args).done
-
     def interrupt(self, job: Job[Any]) -> None:
         """That body and no other. What a SIGINT does is up to the handler."""
         job.interrupt(self._thread)
