@@ -152,7 +152,7 @@ class Submissions:
             if isinstance(event, cells.InPlace):
                 flow.came()
             self._show.text(flow.ready(event.at))
-            if isinstance(event, cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice):
+            if isinstance(event, cells.Shown):
                 self._show.event(event, flow)
         self._show.text(flow.lull() if is_idle else flow.ready())
         (self._go_on.add if goes_on else self._go_on.discard)(worker)
@@ -247,7 +247,7 @@ class _Under:
                 self._context.run(self._streams[name].write, text)
             before = name
 
-    def event(self, event: cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice, flow: Flow) -> None:
+    def event(self, event: cells.Shown, flow: Flow) -> None:
         match event:
             case cells.Failure():
                 self.text(iter([("stderr", "\n".join([*event.traceback, ""]))]))
