@@ -27,9 +27,6 @@ SEGMENT_BYTES = 1 << 20  # of a buffer that has a file of its own: below, the fi
 _LOOKED_AT_BYTES = 32 << 20  # from here on the free memory is asked for: 0.2 ms
 _WRITE_BYTES = 1 << 30  # Linux writes at most 2 GiB - 4 KiB per call
 _COPY_BYTES = 256 << 20  # at a time, for an interrupt waits as long; of less, glibc 2.36 reads what it writes over
-# From here on a file that is written again stays mapped here: 25 ms for 256 MB, where `pwrite` takes 70.
-_KEPT_BYTES = 8 << 20
-_KEPT_MAX = 4
 _WASTE = 2  # times the data, that a file may have
 
 IsFree = Callable[[int], bool]
@@ -152,7 +149,7 @@ _kept_lock = threading.Lock()
 
 
 def _store(fd: int, view: memoryview, size: int) -> None:
-    if size < _KEPT_BYTES:
+    if size < mappings.KEPT_BYTES:
         _write(fd, view, 0)
         return
     with _kept_lock:
@@ -163,11 +160,11 @@ def _store(fd: int, view: memoryview, size: int) -> None:
 
 
 def _kept_mapping(fd: int, size: int) -> mmap.mmap:
-    """Its number stays the file's as long as the mapping lives."""
+    """Its number stays the file's as long as the mapping lives. Writing 256 MB through it takes 25 ms, where `pwrite` takes 70."""
     key = mappings.key_of(fd)
     found = _kept.pop(key, None)
     _kept[key] = mapping = mmap.mmap(fd, size) if found is None else found
-    while len(_kept) > _KEPT_MAX:
+    while len(_kept) > mappings.KEPT_MAX:
         _kept.popitem(last=False)
     return mapping
 
