@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
@@ -44,8 +44,9 @@ class DirectServer:
         """Takes no more connections, and ends those that there are; clients get a moment to end them first."""
         if self._server is not None:
             self._server.close()
-        if grace_s and self._clients:
-            await asyncio.wait({asyncio.ensure_future(client.gone.wait()) for client in self._clients}, timeout=grace_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await self._tasks.wait()
         for client in list(self._clients):
             client.line.cut()
         await self._tasks.wait()
