@@ -214,11 +214,7 @@ class Runtime:
     def workers(self) -> "list[WorkerSnapshot]":
         """Oldest first; none without a pool."""
         pool = self.running
-
-        async def on_the_loop() -> "list[WorkerSnapshot]":
-            return [] if pool is None else pool.crew.snapshot()
-
-        return self.bridge.enter(on_the_loop()).result()
+        return [] if pool is None else self.bridge.call(pool.crew.snapshot).result()
 
     def stop(self) -> bool:
         """Ends the pool. False if none ran. At most 3 s; what is left then is the nursery's to end."""

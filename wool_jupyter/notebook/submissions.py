@@ -100,7 +100,7 @@ class Submissions:
             # Whether all calls are over is known on the loop: the last one may be settled just now. The last lines of a flood are
             # the cell's, too, and who runs it may listen no longer.
             with suppress(TimeoutError):
-                self._runtime.bridge.enter(self._cell_has_ended()).result(_LAST_LINES_S)
+                self._runtime.bridge.call(self._end_if_over).result(_LAST_LINES_S)
 
         shell.events.register("post_run_cell", cell_ended)
 
@@ -178,9 +178,6 @@ class Submissions:
             over = not (self._unfinished or self._cell_runs)
         if over:
             self._runtime.bridge.post(self._end_if_over)
-
-    async def _cell_has_ended(self) -> None:
-        self._end_if_over()
 
     def _end_if_over(self) -> None:
         with self._lock:
