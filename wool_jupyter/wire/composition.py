@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from wool_jupyter.wire import code_names, rebuilding, shell_names
+from wool_jupyter.wire import code_names, loaded, rebuilding, shell_names
 from wool_jupyter.wire.identical import Identical
 
 _CONSTANTS = frozenset({int, float, complex, bool, str, bytes, type(None), type(...)})
@@ -21,8 +21,7 @@ class _MayChange(Exception):
 
 class Composition(NamedTuple):
     parts: Identical
-    # Their number, and the last one: a submodule that came since may be reached through a package.
-    modules: tuple[int, str]
+    modules: loaded.Glance  # a submodule that came since may be reached through a package
 
 
 def of(function: types.FunctionType) -> Composition | None:
@@ -33,7 +32,7 @@ def of(function: types.FunctionType) -> Composition | None:
         gathering.function(function)
     except _MayChange:
         return None
-    return Composition(Identical(gathering.parts), (len(sys.modules), next(reversed(sys.modules))))
+    return Composition(Identical(gathering.parts), loaded.glance())
 
 
 class _Gathering:
