@@ -155,7 +155,7 @@ def _restart_worker(prefix: str) -> None:
     kept = runtime.handles.on()
     worker = runtime.bridge.enter(by_hand.restart(pool, prefix)).result()
     lost = _lost([each for each in kept if each.worker.hex == worker.uid])
-    print(f"wool: ended worker {worker.uid[: by_hand.SHORT]}, and another takes its place{lost}")
+    print(f"wool: ended worker {worker.name}, and another takes its place{lost}")
 
 
 def _lost(kept: "list[Kept]") -> str:
@@ -171,7 +171,7 @@ def _interrupt(prefix: str) -> None:
     from wool_jupyter.notebook import by_hand
 
     workers = runtime.bridge.enter(by_hand.interrupt(pool, prefix)).result()
-    names = ", ".join(worker.uid[: by_hand.SHORT] for worker in workers)
+    names = ", ".join(worker.name for worker in workers)
     print(f"wool: interrupted {names}" if names else "wool: no worker runs anything")
 
 
