@@ -203,7 +203,7 @@ class Arrival:
         flags = array.flags
         if array.dtype.hasobject or not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
             return None
-        return self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
+        return self._by_address.get((views.address(array), array.nbytes))
 
     def class_changes(self) -> list[classes.Change]:
         return [change for cls, before in self._classes.items() for change in classes.changes(cls, before)]
