@@ -65,7 +65,7 @@ Cursory = tuple[Any, ...]
 def cursory() -> Cursory:
     """Had in microseconds: two that are equal mean the same directory, environment and path, which change most often."""
     try:
-        found = os.stat(".")  # noqa: PTH116
+        found = os.stat(".")
         place: tuple[int, int] | None = (found.st_dev, found.st_ino)
     except OSError:
         place = None

@@ -60,9 +60,9 @@ def flat(value: Any) -> bytes | None:
 
 def _read_cwd() -> tuple[str, int, int]:
     """Which directory it is, beside its name: one that was made anew is another. One that is gone is still to be had on Linux."""
-    found = os.stat(".")  # noqa: PTH116
+    found = os.stat(".")
     try:
-        path = os.getcwd()  # noqa: PTH109
+        path = os.getcwd()
     except FileNotFoundError:
         if not os.path.lexists("/proc/self/cwd"):
             raise

@@ -78,7 +78,7 @@ def mapped(file: str, offset: int, length: int, *, idle: str = "") -> memoryview
             raise FileNotFoundError(errno.ENOENT, "it has been written again", file)
         if length < COPIED_BYTES or len(_open) >= _most_mappings():
             return _read(fd, offset, length)
-        if length >= KEPT_BYTES and idle and os.path.isdir(idle):  # noqa: PTH112
+        if length >= KEPT_BYTES and idle and os.path.isdir(idle):
             return _lent(file, fd)[offset : offset + length]
         begin = offset - offset % mmap.ALLOCATIONGRANULARITY
         mapping = _Locked(fd, offset - begin + length, access=mmap.ACCESS_COPY, offset=begin, **_OPTIONS)
@@ -219,7 +219,7 @@ def _most_mappings() -> int:
 
 def is_named(file: str, fd: int) -> bool:
     try:
-        named = os.stat(file)  # noqa: PTH116
+        named = os.stat(file)
     except FileNotFoundError:
         return False
     return os.path.samestat(named, os.fstat(fd))

@@ -109,8 +109,8 @@ def write_again(view: memoryview, directory: str, *, idle: "Idles", is_free: IsF
         with _owned(entry.file, is_free) as fd:
             if fd is None:
                 continue
-            os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
-            os.rename(entry.file, file)  # noqa: PTH104
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            os.rename(entry.file, file)
             try:
                 _store(fd, view, entry.size)
             except BaseException:
@@ -121,7 +121,7 @@ def write_again(view: memoryview, directory: str, *, idle: "Idles", is_free: IsF
 
 
 def new_name(directory: str) -> str:
-    return os.path.join(directory, uuid4().hex)  # noqa: PTH118 (on the hot path)
+    return os.path.join(directory, uuid4().hex)
 
 
 @contextmanager
@@ -207,7 +207,7 @@ class Idles:
         """It has become idle since."""
         if self._left is not None:
             with suppress(FileNotFoundError):
-                self._left.append(Idle(file, os.stat(file).st_size, time.time()))  # noqa: PTH116
+                self._left.append(Idle(file, os.stat(file).st_size, time.time()))
 
     def fitting(self, nbytes: int) -> Iterator[Idle]:
         if self._left is None:
@@ -222,7 +222,7 @@ def let_go(file: str, *, idle: str) -> str:
     if idle:
         name = new_name(idle)
         with suppress(FileNotFoundError):
-            os.rename(file, name)  # noqa: PTH104
+            os.rename(file, name)
             return name
     Path(file).unlink(missing_ok=True)
     return ""
@@ -233,14 +233,14 @@ def remove(file: str, *, is_free: IsFree = nobody_maps) -> bool:
     with _owned(file, is_free) as fd:
         if fd is None:
             return False
-        os.unlink(file)  # noqa: PTH108
+        os.unlink(file)
         host.punch_hole(fd, 0, os.fstat(fd).st_size)
     return True
 
 
 def is_mapped(file: str) -> bool:
     with _owned(file, nobody_maps) as fd:
-        return fd is None and os.path.exists(file)  # noqa: PTH110
+        return fd is None and os.path.exists(file)
 
 
 def locks_hold(directory: Path) -> bool:

@@ -82,7 +82,7 @@ class Span:
     def _is_private(self) -> bool:
         """No file, no device, and no memory of several processes: those can be written where nobody watches."""
         at = self.begin
-        with suppress(OSError), open("/proc/self/maps", encoding="ascii", errors="replace") as maps:  # noqa: PTH123
+        with suppress(OSError), open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
             for line in maps:
                 place, access, _, _, inode = line.split(maxsplit=5)[:5]
                 begin, end = (int(each, 16) for each in place.split("-"))
