@@ -197,8 +197,8 @@ class Submissions:
 def _budget(runtime: Runtime, shell: "InteractiveShell | None", most_bytes: int | None) -> Budget:
     if shell is None:  # a program: its output is not kept in a notebook
         return Budget(None, cell=0, shelve=LeftOut)
-    number, message, shelf = running_number(shell), terminal.message(shell), runtime.left_out
-    return Budget(most_bytes, cell=number, shelve=lambda: shelf.of(number, run=message))
+    number = running_number(shell)
+    return Budget(most_bytes, cell=number, shelve=partial(runtime.left_out.of, number, run=terminal.message(shell)))
 
 
 class _Pressed:
