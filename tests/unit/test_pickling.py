@@ -13,6 +13,7 @@ from matplotlib import pyplot
 from tests.support.sides import Side
 from wool_jupyter.errors import StaysInKernel
 from wool_jupyter.wire import classes, pickling, rebuilding, rows
+from wool_jupyter.wire.unhindered import unhindered
 
 
 @pytest.fixture
@@ -413,12 +414,12 @@ def test_the_collector_rests_only_inside():
     import gc
 
     assert gc.isenabled()
-    with pickling.unhindered():
+    with unhindered():
         assert not gc.isenabled()
     assert gc.isenabled()
     gc.disable()
     try:
-        with pickling.unhindered():
+        with unhindered():
             pass
         assert not gc.isenabled()
     finally:

@@ -19,9 +19,8 @@ class Handles:
         """`changed` is called when a handle was made or has died: at any moment and on any thread."""
         self._changed = changed
         self._alive: dict[str, tuple[UUID, weakref.ref[Kept]]] = {}
-        self._dead: deque[tuple[UUID, str]] = deque(
-            maxlen=10_000
-        )  # filled by finalizers, at any moment and on any thread
+        # Filled by finalizers, at any moment and on any thread.
+        self._dead: deque[tuple[UUID, str]] = deque(maxlen=10_000)
 
     def make(self, result: KeptResult, worker: UUID, *, cell: int) -> Kept:
         kept = Kept(

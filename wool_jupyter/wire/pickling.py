@@ -8,15 +8,13 @@ A failed `dump` spoils the memo: never go on with that pickler.
 """
 
 import functools
-import gc
 import io
 import itertools
 import pickle
 import sys
 import threading
 import types
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
 from typing import IO, Any
 
@@ -40,7 +38,6 @@ from wool_jupyter.wire import (
 )
 
 PROTOCOL = 5
-_LEVELS = 10_000
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
 
 Reducer = Callable[["NotebookPickler", Any], Any]
@@ -224,10 +221,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return rebuilding.make_closed_file, (type(file), file.name, getattr(file, "encoding", None))
 
     def _stream(self, stream: Any) -> Any:
-        """`sys.stdout` and `sys.stderr` are those of whoever receives them."""
-        name = next((name for name in ("stdout", "stderr") if stream is getattr(sys, name)), None)
-        if name is not None:
-            return getattr, (sys, name)
+        if (standard := standard_stream(stream)) is not None:
+            return standard
         return self._file(stream) if type(stream) is io.TextIOWrapper else NotImplemented
 
     def _over(self, obj: Any) -> Any:
@@ -414,7 +409,7 @@ def _reducer(t: type) -> Reducer | None:
         return _BY_TYPE[t]
     if type_facts.is_progress_bar(t):
         return NotebookPickler._progress_bar
-    if type_facts.may_be_standard_stream(t):
+    if type_facts.is_kernel_stream(t):
         return NotebookPickler._stream
     if finished.may_be(t):
         return lambda pickler, obj: pickler._over(obj)
@@ -425,6 +420,12 @@ def _reducer(t: type) -> Reducer | None:
             NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
         )
     return NotebookPickler._delegating if hasattr(t, "__getattr__") and type_facts.is_its_dict(t) else None
+
+
+def standard_stream(stream: Any) -> tuple[Any, ...] | None:
+    """`sys.stdout` and `sys.stderr` are those of whoever receives them. None for another one."""
+    name = next((name for name in ("stdout", "stderr") if stream is getattr(sys, name)), None)
+    return None if name is None else (getattr, (sys, name))
 
 
 def has_plain_reduction(t: type) -> bool:
@@ -438,21 +439,3 @@ def dumps(obj: Any) -> bytes:
 
 
 loads = pickle.loads
-
-
-@contextmanager
-def unhindered() -> Iterator[None]:
-    """For a main thread with its stack of 8 MB.
-
-    Loading 900,000 containers takes 0.5 s with the collector on and 0.09 s without. The pickler of Python 3.11 spends 3 levels of
-    recursion on each node of a linked list, at 0.2 kB a level; later ones count for themselves.
-    """
-    was_on, limit = gc.isenabled(), sys.getrecursionlimit()
-    gc.disable()
-    sys.setrecursionlimit(max(limit, _LEVELS))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
-        if was_on:
-            gc.enable()

@@ -13,6 +13,7 @@ from wool_jupyter import host
 from wool_jupyter.errors import in_words
 from wool_jupyter.wire import buffers, pickling, shell_names, type_facts, views
 from wool_jupyter.wire.cells import PartKey
+from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell.changes import Arrival
 
 _NOT_BOUND = shell_names.SHELL | shell_names.HISTORY
@@ -174,7 +175,7 @@ def _dump_with(
         bases=bases,
         view_bases=arrival.view_bases,
     )
-    with pickling.unhindered():
+    with unhindered():
         for key, make in parts:
             before = file.tell() + out_of_band.nbytes
             try:

@@ -14,6 +14,7 @@ from IPython.core.error import StdinNotImplementedError
 from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, in_words
 from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickling, standins
+from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell import changes, outcome
 from wool_jupyter.worker.cell.gate import Gate
 from wool_jupyter.worker.cell.local_modules import LocalModules
@@ -128,7 +129,7 @@ class CellRunner:
         before = self._ambient if self._ambient is not None else ambient.here()
         ambient.follow(request.ambient, before, libraries=False)
         self._modules.cell_begins()
-        with pickling.unhindered():
+        with unhindered():
             arrival = changes.Arrival(request.names)
         ambient.follow(request.ambient, before, process=False)
         as_before = not request.names.segments and request.ambient == before  # nothing was loaded that changes it
