@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wool_jupyter.errors import in_words
-from wool_jupyter.wire import finished, memmaps, pages, pickling, rebuilding, tensors, type_facts
+from wool_jupyter.wire import finished, memmaps, pages, pickling, rebuilding, returning, tensors, type_facts
 from wool_jupyter.wire.reduction import Reduction, can_refill, rebuilt, reduction_of, refill, set_state
 
 Contents = dict[tuple[str, type | None], tuple[list[int], list[Any]]]
@@ -33,7 +33,7 @@ CONTENT: dict[str, Callable[[Any], Any]] = {
     "bytearray": bytes,
     "instance": lambda o: dict(vars(o)),
     "exception": lambda e: (e.args, dict(vars(e))),
-    "array": pickling.Data,
+    "array": returning.Data,
     "tensor": lambda t: tensors.content_of(t) or reduction_of(t),
     "frame": lambda f: f.copy(deep=False),
     "cell": rebuilding.cell_state,

@@ -5,6 +5,7 @@ import functools
 import io
 import marshal
 import os
+import pickle
 import sys
 import threading
 import types
@@ -145,3 +146,7 @@ def make_lock(reentrant: bool) -> Any:
 
 def set_attributes(obj: Any, state: dict[str, Any]) -> None:
     vars(obj).update(state)
+
+
+def load_leaf(data: bytes, *buffers: Any) -> Any:
+    return pickle.loads(data, buffers=buffers)

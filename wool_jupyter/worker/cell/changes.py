@@ -26,6 +26,7 @@ from wool_jupyter.wire import (
     patching,
     pickling,
     rebuilding,
+    returning,
     standins,
     type_facts,
     views,
@@ -281,7 +282,9 @@ class _Repickler:
         self._file, self._out_of_band = io.BytesIO(), buffers.OutOfBand()
         self._pickler = pickling.NotebookPickler(self._file, self._out_of_band, bases=self._bases)
         if self._kept:  # an object that does not pickle must not be tried
-            self._pickler = pickling.ReturnPickler(self._file, self._out_of_band, numbers=self._kept, bases=self._bases)
+            self._pickler = returning.ReturnPickler(
+                self._file, self._out_of_band, numbers=self._kept, bases=self._bases
+            )
         if start := self._firsts[k]:
             memo = {id(self._objects[n]): (n, self._objects[n]) for n in range(start)}
             fillers = [object() for _ in range(start - len(memo))]  # numbers go on from the memo's size

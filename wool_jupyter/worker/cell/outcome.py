@@ -11,7 +11,7 @@ from typing import Any
 
 from wool_jupyter import host
 from wool_jupyter.errors import in_words
-from wool_jupyter.wire import buffers, pickling, shell_names, type_facts, views
+from wool_jupyter.wire import buffers, pickling, returning, shell_names, type_facts, views
 from wool_jupyter.wire.cells import PartKey
 from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell.changes import Arrival
@@ -95,7 +95,7 @@ class _Parts:
             return {name: value}
         self._apart.append(name)
         together = {each: self._arrival.values[each] for each in self._apart}
-        self._makers["apart", ""] = partial(pickling.Apart, together)
+        self._makers["apart", ""] = partial(returning.Apart, together)
         return {}
 
 
@@ -149,7 +149,7 @@ def _is_over(size: int, budget_bytes: int | None) -> bool:
 def _dump(
     parts: _Parts, arrival: Arrival, *, budget_bytes: int | None, at_any_size: Mapping[str, Any]
 ) -> tuple[bytes, list[memoryview]]:
-    def dump(bases: views.Bases | None) -> tuple[pickling.ReturnPickler, bytes, list[memoryview]]:
+    def dump(bases: views.Bases | None) -> tuple[returning.ReturnPickler, bytes, list[memoryview]]:
         return _dump_with(parts, arrival, bases=bases, budget_bytes=budget_bytes, at_any_size=at_any_size)
 
     pickler, stream, out_of_band = dump(None)
@@ -165,9 +165,9 @@ def _dump_with(
     bases: views.Bases | None,
     budget_bytes: int | None,
     at_any_size: Mapping[str, Any],
-) -> tuple[pickling.ReturnPickler, bytes, list[memoryview]]:
+) -> tuple[returning.ReturnPickler, bytes, list[memoryview]]:
     file, out_of_band = io.BytesIO(), buffers.OutOfBand()
-    pickler = pickling.ReturnPickler(
+    pickler = returning.ReturnPickler(
         file,
         out_of_band,
         numbers=arrival.numbers_but_of(at_any_size.values()),
