@@ -169,6 +169,9 @@ def test_an_array_that_fits_is_filled_in_place():
         pytest.param("x = collections.deque([1])", "x.append(2)", "list(x) == [1, 2]", id="deque"),
         pytest.param("x = random.Random(1)", "x.random()", "x.random() == second", id="random numbers"),
         pytest.param(
+            "x = np.random.RandomState(1)", "x.rand()", "x.rand() == np.random.RandomState(1).rand(2)[1]", id="of numpy"
+        ),
+        pytest.param(
             "x = collections.defaultdict(list)", "x['a'].append(1)", "dict(x) == {'a': [1]}", id="defaultdict"
         ),
         pytest.param("x = collections.Counter('a')", "x.update('ab')", "dict(x) == {'a': 2, 'b': 1}", id="Counter"),
@@ -176,7 +179,7 @@ def test_an_array_that_fits_is_filled_in_place():
 )
 def test_whatever_its_own_pickling_can_refill_keeps_its_identity(kernel, cell, make, change, shows):
     kernel.run(
-        "import collections, random\nsecond = [r.random() for r in [random.Random(1)] for _ in 'ab'][1]\n"
+        "import collections, random\nimport numpy as np\nsecond = [r.random() for r in [random.Random(1)] for _ in 'ab'][1]\n"
         + SLOTTED
         + make
     )
@@ -184,6 +187,15 @@ def test_whatever_its_own_pickling_can_refill_keeps_its_identity(kernel, cell, m
     ran = cell(change)
     assert kernel(shows)
     assert kernel("x is same and holder[0] is x")
+    assert ran.notices == []
+
+
+def test_generators_that_each_process_has_are_let_be_when_their_holder_changes(kernel, cell):
+    kernel.run(
+        "import random\nimport numpy as np\nx = [random.random.__self__, np.random.mtrand._rand, random.SystemRandom()]"
+    )
+    ran = cell("x.append(1)")
+    assert kernel("x[3:] == [1] and x[0] is random.random.__self__")
     assert ran.notices == []
 
 

@@ -4,7 +4,7 @@ import copyreg
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from wool_jupyter.wire import pickling, rebuilding, type_facts
+from wool_jupyter.wire import generators, pickling, rebuilding, type_facts
 
 
 class Reduction(NamedTuple):
@@ -19,7 +19,9 @@ class Reduction(NamedTuple):
 
 
 def reduction_of(obj: Any) -> Reduction | None:
-    """None for what is pickled by name."""
+    """None for what is pickled by name, and for a generator of numbers that each process has."""
+    if generators.may_be(type(obj)) and generators.reduced(obj) is not None:
+        return None
     by_table = copyreg.dispatch_table.get(type(obj)) or pickling.NotebookPickler.dispatch_table.get(type(obj))
     made = by_table(obj) if by_table else obj.__reduce_ex__(pickling.PROTOCOL)
     if isinstance(made, str):
