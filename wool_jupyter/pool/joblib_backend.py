@@ -132,9 +132,8 @@ class _Call:
         self._lock = threading.RLock()
         self._over = False
         self._closed = False
-        origin.submitted(
-            self
-        )  # batches may follow when all that there were have ended: in a later cell, from a generator
+        # Batches may follow when all that there were have ended: in a later cell, from a generator.
+        origin.submitted(self)
 
     def submit(self, batch: BatchedCalls, callback: Callback | None) -> "concurrent.futures.Future[Any]":
         with self._lock:

@@ -59,14 +59,8 @@ def _thread(thread: threading.Thread) -> Reduced | None:
     attributes = _attributes(thread, vars(threading.Thread(name="fresh")))
     if thread.ident is None and thread not in threading._limbo:  # type: ignore[attr-defined]
         attributes.update({name: getattr(thread, name) for name in _TO_RUN})
-        return (
-            fresh_thread,
-            (type(thread), thread.name, thread.daemon),
-            attributes,
-            None,
-            None,
-            rebuilding.set_attributes,
-        )
+        known = type(thread), thread.name, thread.daemon
+        return fresh_thread, known, attributes, None, None, rebuilding.set_attributes
     if thread.ident is None or thread.is_alive():
         return None
     return ended_thread, (type(thread), thread.name, thread.daemon), attributes, None, None, rebuilding.set_attributes

@@ -24,12 +24,8 @@ def proxy_of(maker: Any, token: Any, serializer: str, options: dict[str, Any]) -
 
     try:
         return RebuildProxy(maker, token, serializer, dict(options))
-    except (
-        OSError,
-        EOFError,
-        AuthenticationError,
-        RemoteError,
-    ):  # or the object there: what uses the proxy hears of it
+    except (OSError, EOFError, AuthenticationError, RemoteError):
+        # Its manager is gone, or the object there: what uses the proxy hears of it.
         return maker(token, serializer, incref=False, **options)
 
 
