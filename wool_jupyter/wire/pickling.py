@@ -364,9 +364,7 @@ def standard_stream(stream: Any) -> tuple[Any, ...] | None:
 
 
 def has_plain_reduction(t: type) -> bool:
-    """But for what `reduction` knows of it."""
-    plain = (None, NotebookPickler._polars, NotebookPickler._callbacks, NotebookPickler._generator)
-    return _reducer(t) in plain
+    return _reducer(t) in (None, NotebookPickler._polars, NotebookPickler._callbacks, NotebookPickler._generator)
 
 
 def dumps(obj: Any) -> bytes:
