@@ -80,6 +80,47 @@ def test_notebook_functions_classes_and_globals_go_along(calls):
     assert calls.value("pool.submit(p.moved, 2).result().x") == 11
 
 
+def test_a_function_knows_another_one_that_it_is_given(calls):
+    """However often it is submitted: from the second time on it is packed apart from what it is given."""
+    calls.ok("""
+        def fast(): return "fast"
+        def slow(): return "slow"
+        def run(strategy, *others): return strategy is fast, run in others, strategy()
+        shown = [pool.submit(run, each, run).result() for each in (fast, slow) * 2]
+        mapped = list(pool.map(run, [fast, slow], [len, run]))
+    """)
+    assert calls.value("shown") == [(True, True, "fast"), (False, True, "slow")] * 2
+    assert calls.value("mapped") == [(True, False, "fast"), (False, True, "slow")]
+    calls.ok("before, fast = fast, lambda: 'faster'")
+    assert calls.value("[pool.submit(run, each).result()[::2] for each in (before, fast)]") == [
+        (False, "fast"),
+        (True, "faster"),
+    ]
+
+
+def test_what_is_registered_with_a_function_of_a_library_is_there_for_the_next_call(calls, tmp_path):
+    (tmp_path / "shapes.py").write_text(
+        "import functools\n@functools.singledispatch\ndef area(shape):\n    return 'unknown'\n"
+    )
+    calls.ok(f"""
+        sys.path.append({str(tmp_path)!r})
+        from shapes import area
+        def measured(shape): return area(shape)
+        before = [pool.submit(measured, 1).result() for _ in range(3)]
+        @area.register
+        def of_number(shape: int): return shape
+        after = [pool.submit(measured, 1).result() for _ in range(3)]
+    """)
+    assert calls.value("(before, after)") == (["unknown"] * 3, [1] * 3)
+
+
+@pytest.mark.parametrize("source", ["from random import random", "from numpy.random import rand as random"])
+def test_random_numbers_of_calls_are_other_ones_whatever_their_name(calls, source):
+    calls.ok(f"{source}\ndef draw(_=0): return random()")
+    calls.ok("drawn = [pool.submit(draw).result() for _ in range(4)] + list(pool.map(draw, range(4)))")
+    assert calls.value("len(set(drawn))") == 8
+
+
 def test_a_function_finds_itself_in_main_as_in_a_cell(calls):
     calls.ok("""
         class Here:

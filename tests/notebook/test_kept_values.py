@@ -18,6 +18,19 @@ def test_a_result_that_can_not_travel_is_named_once_and_the_others_arrive(kernel
     assert kernel.value("other") == 3
 
 
+def test_one_that_there_is_no_memory_to_pack_is_said_to_be_that(fresh_kernel):
+    result = fresh_kernel.wool("""
+        import resource
+        used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()
+        whole = resource.getrlimit(resource.RLIMIT_AS)
+        parts = [bytearray(20 << 20) for _ in range(8)]
+        resource.setrlimit(resource.RLIMIT_AS, (used + (240 << 20), whole[1]))
+    """)
+    assert "`parts` (list) can't be shipped, as its worker has no memory left to pack it: it stays" in result.stderr
+    assert "bytearray" not in result.stderr
+    assert fresh_kernel.wool("resource.setrlimit(resource.RLIMIT_AS, whole)\nlen(parts)").value == "8"
+
+
 def test_a_later_cell_gets_the_object_itself(kernel):
     kernel.wool(MAKES)
     assert kernel.wool("next(gen), next(gen)").value == "(0, 1)"
@@ -31,6 +44,8 @@ def test_a_plain_cell_that_touches_one_is_told_where_it_lives(kernel):
         error = kernel.run(use).error
         assert error.ename == "KeptOnWorker"
         assert re.search(r"`(gen|lock)` .* lives on a worker: use it in a %%wool cell", error.evalue)
+        assert use in error.traceback
+        assert "wool_jupyter" not in error.traceback
     assert "use it in a %%wool cell" in kernel.ok("gen").value
 
 

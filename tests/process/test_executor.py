@@ -7,11 +7,14 @@ import logging
 import operator
 import os
 import pickle
+import random
+import signal
 import subprocess
 import sys
 import threading
 import weakref
 from concurrent.futures import CancelledError, as_completed, wait
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -330,6 +333,73 @@ def test_an_interrupt_of_the_iterable_leaves_nothing_of_what_it_gave(executor, p
     with pytest.raises(KeyboardInterrupt):
         executor.map(np.max, rows())
     assert files() == before
+
+
+def test_an_interrupt_while_a_call_is_put_into_the_line_stops_no_later_one(pool, monkeypatch):
+    """At each step of it: what was half done is over, and whoever waits for all of them does not wait for that."""
+    post = pool.line._post
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    def done_and_interrupted(*args):
+        post(*args)
+        raise KeyboardInterrupt
+
+    for place, name, step in (
+        (pool.submitter, "submitted", interrupted),
+        (pool.line, "_post", interrupted),
+        (pool.line, "_post", done_and_interrupted),
+    ):
+        executor = pool.executor()
+        with monkeypatch.context() as patched:
+            real = getattr(place, name)
+
+            def once(*args, step=step, patched=patched, name=name, place=place, real=real):
+                patched.setattr(place, name, real)
+                step(*args)
+
+            patched.setattr(place, name, once)
+            with pytest.raises(KeyboardInterrupt):
+                executor.submit(call_bodies.pid)
+        assert executor.submit(operator.neg, 1).result(60) == -1
+        executor.shutdown()
+    wait_until(lambda: not pool.submitter.unfinished)
+
+
+def test_interrupts_at_any_moment_of_a_submit_leave_a_pool_that_works(pool):
+    is_submitting, over, main = threading.Event(), threading.Event(), threading.get_ident()
+
+    def press(*_):
+        if is_submitting.is_set():
+            is_submitting.clear()
+            raise KeyboardInterrupt
+
+    def presses():
+        pauses = random.Random(1)
+        while not over.wait(pauses.uniform(0, 0.0005)):
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, press)
+    pressing = threading.Thread(target=presses)
+    pressing.start()
+    interrupted = 0
+    try:
+        while interrupted < 500:
+            executor = pool.executor()
+            with suppress(KeyboardInterrupt):
+                try:
+                    is_submitting.set()
+                    executor.submit(operator.neg, 1)
+                    is_submitting.clear()
+                except KeyboardInterrupt:
+                    interrupted += 1
+            executor.shutdown()
+    finally:
+        over.set()
+        pressing.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert pool.executor().submit(operator.neg, 1).result(60) == -1
 
 
 def test_sized_arguments_give_the_number_of_results(executor):

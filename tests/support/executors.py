@@ -27,7 +27,7 @@ class Submitter:
     def __init__(self, places, store):
         self.places, self.directory, self.store = places, places[0], store
         self.text = {}
-        self.unfinished = 0
+        self.unfinished = set()
         self.go_on = set()  # workers where threads or children of its calls are left
         self._lock = threading.Lock()
         self._readers = {}
@@ -39,9 +39,9 @@ class Submitter:
             self._state = seen, ambient.of_calls()
         return self._state[1]
 
-    def submitted(self):
+    def submitted(self, call):
         with self._lock:
-            self.unfinished += 1
+            self.unfinished.add(call)
 
     def notice(self, text):
         pass
@@ -49,9 +49,9 @@ class Submitter:
     def queued(self):
         pass
 
-    def settled(self):
+    def settled(self, call):
         with self._lock:
-            self.unfinished -= 1
+            self.unfinished.discard(call)
 
     def ready(self, worker):
         if worker not in self._readers:
@@ -146,7 +146,7 @@ def pool_of(workers=None, **settings):
         finally:
             processes += pool_processes(os.getpid())
             bridge.enter(pool.stop()).result(30)
-            wait_until(lambda: submitter.unfinished == 0)
+            wait_until(lambda: not submitter.unfinished)
             submitter.close()
             resources.close()
             bridge.enter(_left(home)).result(30)

@@ -150,11 +150,11 @@ class VirtualPool:
         cost = self.costs.setdefault(function, Cost())
         items = [
             Item(Future(self._callbacks), origin, origin.state if ambient is None else ambient, name, name, cost, 0,
-                 lambda _: origin.settled(), 1, 1.0, name.encode())
+                 origin.settled, 1, 1.0, name.encode())
             for name in names
         ]  # fmt: skip
-        for _ in items:
-            origin.submitted()
+        for item in items:
+            origin.submitted(item)
         return items
 
     def put(self, *names, **options):
@@ -183,10 +183,10 @@ class Origin:
     def ambient(self):
         return self.state
 
-    def submitted(self):
+    def submitted(self, _call):
         self.unfinished += 1
 
-    def settled(self):
+    def settled(self, _call):
         self.unfinished -= 1
 
     def ready(self, worker):

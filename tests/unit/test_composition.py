@@ -1,7 +1,6 @@
 """When a function may be taken for packed already: whenever it is, packing it anew would give the same."""
 
 import functools
-import itertools
 import sys
 import types
 
@@ -124,6 +123,48 @@ def test_what_a_closure_holds_is_seen(kernel):
     assert calls.decode_request(before.body).parcel != calls.decode_request(after.body).parcel
 
 
+def test_which_tuples_are_the_same_one_is_seen(kernel):
+    kernel.run("def f():\n    return K is NAMES\nK = NAMES = (1, 2.5)\nmade_of = lambda values: tuple(list(values))")
+    functions, f = KnownFunctions(), kernel.names["f"]
+    with kernel:
+        for _ in range(2):
+            before = functions.packed(f, DATA)
+    kernel.run("NAMES = made_of(K)")
+    with kernel:
+        after = functions.packed(f, DATA)
+    assert None is not before is not after is not None
+
+
+def test_a_function_of_hundreds_of_parts_is_packed_once(kernel):
+    kernel.run("K = tuple((n, str(n)) for n in range(1000))")
+    assert known(kernel)
+
+
+def test_a_long_chain_of_functions_is_packed_each_time(kernel):
+    links = "\n".join(f"def f{n}():\n    return f{n - 1}" for n in range(1, sys.getrecursionlimit()))
+    kernel.run(f"def f0():\n    return 0\n{links}\nf = f{sys.getrecursionlimit() - 1}")
+    assert not known(kernel)
+
+
+def test_what_another_thread_changes_meanwhile_is_not_taken_for_what_was_there(kernel, monkeypatch):
+    """The old value comes back, and it is the very same object."""
+    functions, f = KnownFunctions(), kernel.names["f"]
+    pack = calls.PackedFunction
+
+    def packed_during_a_change(*args):
+        kernel.names["K"] = 4
+        return pack(*args)
+
+    with kernel:
+        functions.packed(f, DATA)
+        with monkeypatch.context() as patched:
+            patched.setattr(calls, "PackedFunction", packed_during_a_change)
+            functions.packed(f, DATA)
+        kernel.names["K"] = 3
+        after = functions.packed(f, DATA)
+    assert arrived(after) == arrived(packed_anew(kernel, f))
+
+
 def test_a_submodule_that_was_imported_since_goes_along(kernel, monkeypatch):
     package, part = types.ModuleType("package"), types.ModuleType("package.part")
     package.__path__ = []
@@ -154,6 +195,7 @@ def test_a_submodule_that_was_imported_since_goes_along(kernel, monkeypatch):
         "def helper(x, at=[]): return at",
         "def helper(x): return eval('x', globals())",
         "import types; math = types.ModuleType('math')",
+        "from tests.support.looks import kind_of as K",
     ],
 )
 def test_what_may_change_and_stay_the_same_object_is_packed_each_time(kernel, holds):
@@ -172,12 +214,10 @@ def test_what_is_no_plain_function_is_packed_each_time(kernel):
 def test_nothing_is_kept_of_a_function_that_is_gone(kernel):
     functions = KnownFunctions()
     with kernel:
-        for number in itertools.count():
+        for number in range(20):
             kernel.run(f"def short_lived():\n    return {number}")
             for _ in range(2):
                 functions.packed(kernel.names["short_lived"], DATA)
-            if number == 20:
-                break
     kernel.run("del short_lived")
     assert len(functions._known) <= 1
 

@@ -68,9 +68,9 @@ def report(submissions, worker):
 def test_a_report_that_comes_when_all_is_over_finds_nothing_to_show(submissions, shell, ended):
     """A worker ends its run with one that has no outcomes, where what was to follow has been cancelled."""
     worker = uuid4()
-    submissions.submitted()
+    submissions.submitted(1)
     report(submissions, worker)
-    submissions.settled()
+    submissions.settled(1)
     shell.events.trigger("post_run_cell", None)
     assert ended == ["ended"]
     report(submissions, worker)
@@ -95,15 +95,15 @@ def test_what_changes_while_it_is_read_is_read_again(submissions, monkeypatch):
 
 def test_it_is_over_when_the_cell_and_all_its_calls_have_ended(submissions, shell, ended, printed):
     worker = uuid4()
-    for _ in range(2):
-        submissions.submitted()
+    for number in range(2):
+        submissions.submitted(number)
     on_loop(submissions.ready, worker)
     spool = Spool(batches.text_directory(submissions.directory, str(worker)))
     shell.events.trigger("post_run_cell", None)
-    submissions.settled()
+    submissions.settled(0)
     assert on_loop(list, ended) == []
     spool.write(0, "late\n")
-    submissions.settled()
+    submissions.settled(1)
     wait_until(lambda: ended == ["ended"])
     assert on_loop(list, ended) == ["ended"]
     assert printed.getvalue() == "late\n"
@@ -111,15 +111,15 @@ def test_it_is_over_when_the_cell_and_all_its_calls_have_ended(submissions, shel
 
 def test_a_cell_waits_for_the_end_of_a_call_whose_result_it_has_and_not_for_others(submissions, shell, ended):
     """The loop settles a call just after whoever waits for its result has been woken."""
-    submissions.submitted()
-    bridge().post(lambda: (threading.Event().wait(0.2), submissions.settled()))
+    submissions.submitted(1)
+    bridge().post(lambda: (threading.Event().wait(0.2), submissions.settled(1)))
     shell.events.trigger("post_run_cell", None)
     assert ended == ["ended"]
 
 
 def test_a_cell_does_not_wait_for_calls_that_go_on(submissions, shell, ended):
-    submissions.submitted()
+    submissions.submitted(1)
     shell.events.trigger("post_run_cell", None)
     assert ended == []
-    on_loop(submissions.settled)
+    on_loop(submissions.settled, 1)
     wait_until(lambda: ended == ["ended"])

@@ -60,7 +60,7 @@ class Submissions:
         self._go_on: set[UUID] = set()
         self._state: tuple[tuple[object, ...], ambient.State] | None = None
         self._lock = threading.Lock()
-        self._unfinished = 0
+        self._unfinished: set[object] = set()
         self._cell_runs = True  # without a shell, as long as the process
         self._is_over = False
         self._watched = False
@@ -81,9 +81,9 @@ class Submissions:
             self._state = seen, state
         return state
 
-    def submitted(self) -> None:
+    def submitted(self, call: object) -> None:
         with self._lock:
-            self._unfinished += 1
+            self._unfinished.add(call)
 
     def _follow_cell(self, shell: "InteractiveShell") -> None:
         pressed = _Pressed(lambda: self._interrupt(self))
@@ -100,7 +100,7 @@ class Submissions:
             # Whether all calls are over is known on the loop: the last one may be settled just now. The last lines of a flood are
             # the cell's, too, and who runs it may listen no longer.
             with suppress(TimeoutError):
-                self._runtime.bridge.enter(self._cell_has_ended()).result(_LAST_LINES_S)
+                self._runtime.bridge.call(self._end_if_over).result(_LAST_LINES_S)
 
         shell.events.register("post_run_cell", cell_ended)
 
@@ -152,7 +152,7 @@ class Submissions:
             if isinstance(event, cells.InPlace):
                 flow.came()
             self._show.text(flow.ready(event.at))
-            if isinstance(event, cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice):
+            if isinstance(event, cells.Shown):
                 self._show.event(event, flow)
         self._show.text(flow.lull() if is_idle else flow.ready())
         (self._go_on.add if goes_on else self._go_on.discard)(worker)
@@ -172,15 +172,12 @@ class Submissions:
             show()
         flow.close()
 
-    def settled(self) -> None:
+    def settled(self, call: object) -> None:
         with self._lock:
-            self._unfinished -= 1
+            self._unfinished.discard(call)
             over = not (self._unfinished or self._cell_runs)
         if over:
             self._runtime.bridge.post(self._end_if_over)
-
-    async def _cell_has_ended(self) -> None:
-        self._end_if_over()
 
     def _end_if_over(self) -> None:
         with self._lock:
@@ -200,8 +197,8 @@ class Submissions:
 def _budget(runtime: Runtime, shell: "InteractiveShell | None", most_bytes: int | None) -> Budget:
     if shell is None:  # a program: its output is not kept in a notebook
         return Budget(None, cell=0, shelve=LeftOut)
-    number, message, shelf = running_number(shell), terminal.message(shell), runtime.left_out
-    return Budget(most_bytes, cell=number, shelve=lambda: shelf.of(number, run=message))
+    number = running_number(shell)
+    return Budget(most_bytes, cell=number, shelve=partial(runtime.left_out.of, number, run=terminal.message(shell)))
 
 
 class _Pressed:
@@ -247,7 +244,7 @@ class _Under:
                 self._context.run(self._streams[name].write, text)
             before = name
 
-    def event(self, event: cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice, flow: Flow) -> None:
+    def event(self, event: cells.Shown, flow: Flow) -> None:
         match event:
             case cells.Failure():
                 self.text(iter([("stderr", "\n".join([*event.traceback, ""]))]))

@@ -31,9 +31,8 @@ from wool_jupyter.nursery.children import Children, spawn
 from wool_jupyter.nursery.template import Template
 
 _LOOK_FOR_PARENT_S = 1.0  # only where there is no descriptor for the kernel's process
-_NEWS_S = (
-    1.0  # between the end of the kernel's descriptors and that of its process: it may have much memory to give back
-)
+# Between the end of the kernel's descriptors and that of its process: it may have much memory to give back.
+_NEWS_S = 1.0
 _PAUSE_S = 0.02  # between two looks whether that process has ended
 _REAP_S = 1.5  # a killed process that holds much memory takes long to go; files must not wait for it
 

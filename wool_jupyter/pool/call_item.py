@@ -32,7 +32,7 @@ class Origin(Protocol):
         """The process's state for calls that are submitted now; the same object as long as nothing has changed."""
         ...
 
-    def submitted(self) -> None: ...
+    def submitted(self, call: object) -> None: ...
 
     # On the loop.
 
@@ -56,8 +56,8 @@ class Origin(Protocol):
         """What the user is to know of its calls while they go on."""
         ...
 
-    def settled(self) -> None:
-        """A call that was submitted is over."""
+    def settled(self, call: object) -> None:
+        """It is over. Where the submitting thread was interrupted, also of one that was not submitted."""
         ...
 
 
@@ -77,6 +77,7 @@ class Item:
     function: calls.PackedFunction | None = None  # None: `call` says all
     file: str = ""  # with its large data
     lease: Lease | None = None  # of large data that other calls have, too
+    is_put: bool = False  # into the line
     beginnings: int = 0
     number: int = 0
     section: int = 0

@@ -46,7 +46,7 @@ class _NothingLeft(Exception):
 
 
 class Run:
-    """Calls of one origin on one worker, from the turn that has come to the last outcome."""
+    """On the queue's loop. `serve` is awaited once."""
 
     def __init__(self, queue: "CallQueue", section: int) -> None:
         self._queue = queue
@@ -265,12 +265,12 @@ class Run:
         else:
             self._rested.set_result(True)
 
-    def _take(self, report: batches.Report, worker: UUID) -> list[tuple[Item, bytes]]:
+    def _take(self, report: batches.Report, worker: UUID) -> deque[tuple[Item, bytes]]:
         """Those whose outcomes have come."""
         self._origin.ready(worker)  # another one, if the first was gone before the run began there
         is_idle = len(self._sent) == len(report.done) + len(report.given_back)
         self._origin.printed(worker, report.shown, goes_on=report.goes_on, is_idle=is_idle)
-        arrived = []
+        arrived = deque[tuple[Item, bytes]]()
         for done in report.done:
             if self._sent[0].number != done.number:
                 raise CallFailed("the worker's outcomes are out of order")
@@ -330,11 +330,10 @@ class Run:
         self._queue.take_back(again)
 
 
-def _settle(arrived: list[tuple[Item, bytes]]) -> None:
-    """And holds none of them: the next report may come in an hour."""
-    arrived.reverse()
+def _settle(arrived: deque[tuple[Item, bytes]]) -> None:
+    """Leaves none of them in it: the next report may come late, and results are large."""
     while arrived:
-        item, outcome = arrived.pop()
+        item, outcome = arrived.popleft()
         item.arrive(outcome)
 
 

@@ -18,6 +18,7 @@ from wool_jupyter import host
 from wool_jupyter.errors import WoolError
 from wool_jupyter.pool.call_item import Item, Origin
 from wool_jupyter.pool.call_queue import CallQueue
+from wool_jupyter.pool.call_run import interrupted
 from wool_jupyter.pool.call_words import in_short
 from wool_jupyter.pool.futures import Callbacks, Future
 from wool_jupyter.pool.known_functions import KnownFunctions
@@ -59,15 +60,27 @@ class Line:
         return max(1, self._cpus // self.main_threads())
 
     def put(self, items: Iterable[Item]) -> None:
+        """All of them, or none, if an interrupt ends it: `abandon` knows which."""
         with self._lock:
-            first = not self._brought
+            if not self._brought:
+                self._post(self._deliver)  # at first: else what is brought after an interrupt would wait for ever
             self._brought += items
-        if first:
-            self._post(self._deliver)
+
+    def abandon(self, items: Iterable[Item]) -> None:
+        """Nobody has their futures: those that were not put are over."""
+        self._post(self._end_unless_put, items)
+
+    def _end_unless_put(self, items: Iterable[Item]) -> None:
+        self._deliver()
+        for item in items:
+            if not item.is_put:
+                item.fail(interrupted())
 
     def _deliver(self) -> None:
         with self._lock:
             brought, self._brought = self._brought, []
+        for item in brought:
+            item.is_put = True
         self._queue.put(brought)
 
     def cancelled(self) -> None:
@@ -120,9 +133,14 @@ class Executor(concurrent.futures.Executor):
         self._line = line
         self._origin = origin
         self._terms = terms
-        self._idle = threading.Condition()
+        # An interrupt inside of a `Condition`, which is Python (3.13), would leave it locked; not so inside of a lock.
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
         self._unfinished: set[Item] = set()
         self._is_shut_down = False
+
+    def __repr__(self) -> str:
+        return "<Executor of a pool's workers>"
 
     @property
     def main_threads(self) -> int:
@@ -279,16 +297,20 @@ class Executor(concurrent.futures.Executor):
 
     def _put(self, line: Line, items: list[Item]) -> None:
         shippable = [item for item in items if not item.future.done()]
-        with self._idle:
-            self._check()
-            self._unfinished.update(shippable)
-        for item in shippable:
-            item.origin.submitted()
-        line.put(shippable)
+        try:
+            with self._lock:
+                self._check()
+                self._unfinished.update(shippable)
+            for item in shippable:
+                item.origin.submitted(item)
+            line.put(shippable)
+        except BaseException:  # an interrupt may come anywhere
+            line.abandon(shippable)
+            raise
 
     def _settled(self, item: Item) -> None:
-        item.origin.settled()
-        with self._idle:
+        item.origin.settled(item)
+        with self._lock:
             self._unfinished.discard(item)
             self._idle.notify_all()
 
@@ -302,12 +324,12 @@ class Executor(concurrent.futures.Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """`wait`: returns when nothing runs any more. Idempotent."""
-        with self._idle:
+        with self._lock:
             self._is_shut_down = True
             unfinished = list(self._unfinished)
         if cancel_futures:
             for item in unfinished:
                 item.future.cancel()
         if wait:
-            with self._idle:
+            with self._lock:
                 self._idle.wait_for(lambda: not self._unfinished)

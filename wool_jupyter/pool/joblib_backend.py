@@ -128,12 +128,13 @@ class _Call:
         self._callbacks = Callbacks()  # its own, for there the tasks are taken from a generator of the user's
         self._context = contextvars.copy_context()  # what is printed there belongs to this cell
         self._raised: list[tuple[BaseException, TracebackType | None]] = []
-        self._lock = (
-            threading.RLock()
-        )  # between the last batches and the end, which may come from a garbage collection on any thread
+        # Between the last batches and the end, which may come from a garbage collection on any thread.
+        self._lock = threading.RLock()
         self._over = False
         self._closed = False
-        origin.submitted()  # batches may follow when all that there were have ended: in a later cell, from a generator
+        origin.submitted(
+            self
+        )  # batches may follow when all that there were have ended: in a later cell, from a generator
 
     def submit(self, batch: BatchedCalls, callback: Callback | None) -> "concurrent.futures.Future[Any]":
         with self._lock:
@@ -172,7 +173,7 @@ class _Call:
         if not closed:
             self._callbacks.close()
             self._raised.clear()
-            self._origin.settled()
+            self._origin.settled(self)
 
     def __enter__(self) -> None:
         pass

@@ -38,6 +38,7 @@ class KnownFunctions:
         packed = calls.PackedFunction(function, data)
         if packed.has_data:  # which goes with the cell that it was packed for
             return None
-        with self._lock:
-            self._known[function] = _Known(now, packed)
+        if composition.of(function) == now:  # else another thread changes it
+            with self._lock:
+                self._known[function] = _Known(now, packed)
         return packed

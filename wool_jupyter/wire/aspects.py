@@ -31,6 +31,7 @@ class Aspect:
     imports: bool = False  # worth an import where it is to be written
     of_context: bool = False  # kept in a context variable: each cell begins with the defaults
     of_cells: bool = False  # does not concern calls
+    slow: bool = False  # takes longer than all else
     late: bool = False  # of the process, but made of classes, or used by the import of libraries
     # Sooner had than what is read, which pickles alike as long as this is equal; it gives None where it can't tell. Without one,
     # what is read is its own key if it consists of builtins.
@@ -63,9 +64,9 @@ def flat(value: Any) -> bytes | None:
 
 def _read_cwd() -> tuple[str, int, int]:
     """Which directory it is, beside its name: one that was made anew is another. One that is gone is still to be had on Linux."""
-    found = os.stat(".")  # noqa: PTH116
+    found = os.stat(".")
     try:
-        path = os.getcwd()  # noqa: PTH109
+        path = os.getcwd()
     except FileNotFoundError:
         if not os.path.lexists("/proc/self/cwd"):
             raise
@@ -329,10 +330,8 @@ def _read_shell() -> dict[str, Any]:
     if shell is None:
         return {}
     options = {name: getattr(shell, name) for name in ("ast_node_interactivity", "autoawait", "colors")}
-    return {
-        **options,
-        "InlineBackend": dict(shell.config.InlineBackend),
-    }  # `%config` keeps it there until pyplot is imported
+    waiting = shell.config.InlineBackend  # `%config` keeps it there until pyplot is imported
+    return {**options, "InlineBackend": dict(waiting)}
 
 
 def _write_shell(_before: Any, after: dict[str, Any]) -> None:
@@ -375,7 +374,7 @@ ASPECTS = {
         lambda _, after: sys.set_int_max_str_digits(after),
         glance=sys.get_int_max_str_digits,
     ),
-    "umask": Aspect(_read_umask, lambda _, after: os.umask(after)),
+    "umask": Aspect(_read_umask, lambda _, after: os.umask(after), slow=True),
     "locale": Aspect(
         glances.locales, lambda _, after: locale.setlocale(locale.LC_ALL, after), late=True, glance=glances.locales
     ),
@@ -388,7 +387,7 @@ ASPECTS = {
         key=_key_of_filters,
         glance=glances.filters,
     ),
-    "logging": Aspect(loggers.read, loggers.write, glance=loggers.glance),
+    "logging": Aspect(loggers.read, loggers.write, slow=True, glance=loggers.glance),
     "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
     "figures": Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True, of_cells=True),
     "random": Generator(random.getstate, lambda _, after: random.setstate(after), late=True, key=random.getstate),

@@ -6,8 +6,9 @@ Packed on the thread that calls and unpacked in the context that runs it (`wire.
 import importlib
 import io
 import pickle
+import types
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -144,6 +145,7 @@ class PackedFunction:
         self.has_data = bool(parcel.file)  # beside `body`, for as long as this lives
         self._known = shipment.known_classes
         self._shipped = frozenset(shipment.order)
+        self._functions = {id(f): (name, weakref.ref(f)) for name, f in shipment.functions()}
         self.keep = shipment.described
         if parcel.file:
             weakref.finalize(self, Path(parcel.file).unlink, missing_ok=True)
@@ -158,7 +160,9 @@ class PackedFunction:
             parcel, _ = _stored(memoryview(pickle.dumps((args, kwargs), pickling.PROTOCOL)), [], data)
             return PackedCall(encode(parcel), parcel.file, None)
         file, out_of_band = io.BytesIO(), buffers.OutOfBand()
-        pickler = pickling.NotebookPickler(file, out_of_band, known_classes=self._known)
+        pickler = pickling.ArgumentsPickler(
+            file, out_of_band, known_classes=self._known, known_functions=self._functions
+        )
         refusals.dumped(lambda: pickler.dump((args, kwargs)), partial(refusals.of_arguments, [invocation]))
         if pickler.whole_namespace or (pickler.names | pickler.text) & rebuilding.main_globals().keys() - (
             self._shipped | shell_names.ALL
@@ -211,6 +215,12 @@ class _Shipment:
     @property
     def known_classes(self) -> frozenset[str]:
         return frozenset(self.row.pickler.described)
+
+    def functions(self) -> Iterator[tuple[str, types.FunctionType]]:
+        """With the global names under which they arrive."""
+        for dump, root in zip(self.row.dumps, self.row.roots, strict=True):
+            if isinstance(root, types.FunctionType):
+                yield dump.name, root
 
     def _wanted(self) -> set[str]:
         pickler = self.row.pickler

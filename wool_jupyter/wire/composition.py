@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from wool_jupyter.wire import code_names, rebuilding, shell_names
+from wool_jupyter.wire import code_names, loaded, rebuilding, shell_names
 from wool_jupyter.wire.identical import Identical
 
 _CONSTANTS = frozenset({int, float, complex, bool, str, bytes, type(None), type(...)})
 _BY_NAME = frozenset({types.FunctionType, types.BuiltinFunctionType, type, ABCMeta})
-_NOT_THERE = object()
+_NOT_THERE, _NUMBER = object(), object()
 
 
 class _MayChange(Exception):
@@ -21,9 +21,8 @@ class _MayChange(Exception):
 
 class Composition(NamedTuple):
     parts: Identical
-    modules: tuple[
-        int, str
-    ]  # their number, and the last one: a submodule that came since may be reached through a package
+    numbers: tuple[int, ...]  # in their order, each where the parts have a place for one
+    modules: loaded.Glance  # a submodule that came since may be reached through a package
 
 
 def of(function: types.FunctionType) -> Composition | None:
@@ -32,9 +31,9 @@ def of(function: types.FunctionType) -> Composition | None:
     gathering = _Gathering()
     try:
         gathering.function(function)
-    except _MayChange:
+    except (_MayChange, RecursionError):  # a long chain of functions: packing goes through it one by one
         return None
-    return Composition(Identical(gathering.parts), (len(sys.modules), next(reversed(sys.modules))))
+    return Composition(Identical(gathering.parts), tuple(gathering.numbers), loaded.glance())
 
 
 class _Gathering:
@@ -42,16 +41,21 @@ class _Gathering:
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
+        self.numbers: list[int] = []
         self._globals = rebuilding.main_globals()
-        self._seen: dict[int, int] = {}  # functions and cells, by id: the how manieth
+        self._seen: dict[int, int] = {}  # functions, cells and tuples, by id: the how manieth
         if cloudpickle.list_registry_pickle_by_value():
             raise _MayChange
 
     def _is_new(self, obj: object) -> bool:
         many = len(self._seen)
         number = self._seen.setdefault(id(obj), many)
-        self.parts.append(number)
+        self._number(number)
         return number == many
+
+    def _number(self, number: int) -> None:
+        self.parts.append(_NUMBER)
+        self.numbers.append(number)
 
     def function(self, f: types.FunctionType) -> None:
         if not self._is_new(f):
@@ -69,7 +73,7 @@ class _Gathering:
                 self.value(value)
         for cell in f.__closure__ or ():
             if self._is_new(cell):
-                self.value(rebuilding.cell_state(cell))
+                self._values(rebuilding.cell_state(cell))
         for name in (*reads.names, *reads.text):
             if name not in shell_names.ALL:
                 self.value(self._globals.get(name, _NOT_THERE))
@@ -79,13 +83,17 @@ class _Gathering:
         if kind is types.FunctionType and value.__globals__ is self._globals:
             self.function(value)
         elif kind is tuple:
-            self.parts.append(len(value))
-            for each in value:
-                self.value(each)
+            if self._is_new(value):
+                self._values(value)
         elif kind in _CONSTANTS or value is _NOT_THERE or self._is_named(kind, value):
             self.parts.append(value)
         else:
             raise _MayChange
+
+    def _values(self, values: tuple[Any, ...]) -> None:
+        self._number(len(values))
+        for each in values:
+            self.value(each)
 
     def _is_named(self, kind: type, value: Any) -> bool:
         """It travels by its name, and is to be found there."""
@@ -93,6 +101,8 @@ class _Gathering:
             return value.__name__ != "__main__" and sys.modules.get(value.__name__) is value
         if kind not in _BY_NAME or value.__module__ == "__main__":
             return False
+        if kind is types.FunctionType and rebuilding.is_dispatcher(value):
+            return False  # a notebook may register more with it
         return getattr(sys.modules.get(value.__module__), "__dict__", {}).get(value.__qualname__) is value
 
     def _annotations(self, f: types.FunctionType) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from wool_jupyter.wire import awaited, closed, shared, type_facts
+from wool_jupyter.wire import awaited, closed, rebuilding, shared, type_facts
 
 _SEARCHED_AGAIN = 10_000  # characters before a match
 _OURS = "_wool_"  # attributes of a worker's threads
@@ -48,10 +48,6 @@ def _attributes(obj: Any, own: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in vars(obj).items() if name not in own and not name.startswith(_OURS)}
 
 
-def _set_attributes(obj: Any, attributes: dict[str, Any]) -> None:
-    vars(obj).update(attributes)
-
-
 def _base(cls: type, name: str) -> Any:
     return next(c for c in cls.__mro__ if c.__name__ == name)
 
@@ -63,10 +59,17 @@ def _thread(thread: threading.Thread) -> Reduced | None:
     attributes = _attributes(thread, vars(threading.Thread(name="fresh")))
     if thread.ident is None and thread not in threading._limbo:  # type: ignore[attr-defined]
         attributes.update({name: getattr(thread, name) for name in _TO_RUN})
-        return fresh_thread, (type(thread), thread.name, thread.daemon), attributes, None, None, _set_attributes
+        return (
+            fresh_thread,
+            (type(thread), thread.name, thread.daemon),
+            attributes,
+            None,
+            None,
+            rebuilding.set_attributes,
+        )
     if thread.ident is None or thread.is_alive():
         return None
-    return ended_thread, (type(thread), thread.name, thread.daemon), attributes, None, None, _set_attributes
+    return ended_thread, (type(thread), thread.name, thread.daemon), attributes, None, None, rebuilding.set_attributes
 
 
 _TO_RUN = ("_target", "_args", "_kwargs")
@@ -116,7 +119,7 @@ def _executor(executor: Any) -> Reduced | None:
     fresh = _base(type(executor), "ThreadPoolExecutor")(thread_name_prefix="fresh")
     attributes = _attributes(executor, vars(fresh))
     arguments = type(executor), executor._max_workers, executor._thread_name_prefix
-    return ended_executor, arguments, attributes, None, None, _set_attributes
+    return ended_executor, arguments, attributes, None, None, rebuilding.set_attributes
 
 
 def ended_executor(cls: Any, workers: int, prefix: str) -> Any:
@@ -135,11 +138,11 @@ def _process(process: Any) -> Reduced | None:
     if process._popen is None:  # not started, or closed
         attributes.update({name: getattr(process, name) for name in _TO_RUN if hasattr(process, name)})
         known = type(process), process._name, process._config.get("daemon"), process._identity, process._closed
-        return fresh_process, known, attributes, None, None, _set_attributes
+        return fresh_process, known, attributes, None, None, rebuilding.set_attributes
     if process.exitcode is None:
         return None
     arguments = type(process), process.name, process.daemon, process._identity, process.pid, process.exitcode
-    return ended_process, arguments, attributes, None, None, _set_attributes
+    return ended_process, arguments, attributes, None, None, rebuilding.set_attributes
 
 
 _OF_A_PROCESS = frozenset(

@@ -65,6 +65,10 @@ def set_function_state(f: types.FunctionType, state: FunctionState) -> None:
     vars(f).update(attributes)
 
 
+def global_named(name: str) -> Any:
+    return main_globals()[name]
+
+
 def make_cell() -> types.CellType:
     return types.CellType()
 

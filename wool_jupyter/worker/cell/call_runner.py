@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from wool_jupyter import host
-from wool_jupyter.wire import batches, calls, classes, pickling
+from wool_jupyter.wire import batches, calls, classes
+from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell.inner_call import called, result_of
 from wool_jupyter.worker.cell.main_module import enter_new_main
 from wool_jupyter.worker.cell.native_threads import NativeThreads
@@ -146,7 +147,7 @@ class _Output:
 
 
 def _loaded(parts: Parts, item: batches.Item) -> calls.Invocation:
-    with pickling.unhindered():
+    with unhindered():
         if item.function < 0:
             return calls.unpack_call(calls.decode_request(item.call))
         function = calls.unpack_call(parts.functions[item.function]).function

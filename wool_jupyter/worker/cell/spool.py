@@ -23,6 +23,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from wool_jupyter.wire import pickling
 from wool_jupyter.wire.text import ERR, EVENT, MARK, NAMES, ORDER, OUT, PAIR
 
 _owner: "contextvars.ContextVar[Spool | None]" = contextvars.ContextVar("wool_spool", default=None)
@@ -172,6 +173,9 @@ class CellStream(io.TextIOBase):
 
     def close(self) -> None:
         """Not closed: the next cell prints through it too."""
+
+    def __wool_reduce__(self) -> Any:
+        return pickling.standard_stream(self) or NotImplemented
 
 
 class Capture:
