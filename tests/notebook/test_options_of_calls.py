@@ -55,13 +55,47 @@ found = [future.result() for future in futures]
     assert calls.value("found") == [5, 6, 7, 8, 9, "error", "ignore"]
 
 
-def test_what_a_call_changes_of_options_is_not_there_for_the_next_one(calls):
+SHORT = {
+    "pd.set_option('display.max_rows', 3)": "pd.get_option('display.max_rows')",
+    "mpl.rcParams.update({'lines.linewidth': 9})": "mpl.rcParams['lines.linewidth']",
+    "warnings.simplefilter('error')": "warnings.filters[0][0]",
+    "sys.setrecursionlimit(5000)": "sys.getrecursionlimit()",
+    "sys.argv.append('x')": "list(sys.argv)",
+    "logging.getLogger('x').setLevel(10)": "logging.getLogger('x').level",
+    "logging.disable(40)": "logging.root.manager.disable",
+    "socket.setdefaulttimeout(3)": "socket.getdefaulttimeout()",
+    "os.environ.update(NEW='x')": "os.environ.get('NEW')",
+    "os.chdir('/')": "os.getcwd()",
+}
+
+
+def test_what_a_short_call_changes_of_options_is_not_there_for_the_next_one(calls):
+    calls.ok(f"""
+import logging, os, socket, sys, matplotlib as mpl
+SHORT = {SHORT!r}
+left = {{}}
+for change, state in SHORT.items():
+    changes, tells = eval(f"lambda: {{change}}"), eval(f"lambda: {{state}}")
+    def either(n): return changes() if n % 2 else tells()
+    before = [pool.submit(tells).result() for _ in range(2)][1]  # the first one may import
+    after = []
+    for _ in range(5):
+        pool.submit(changes).result()
+        after.append(pool.submit(tells).result())
+    after += list(pool.map(either, range(10)))[::2]
+    if after != [before] * 10:
+        left[change] = before, after
+""")
+    assert calls.value("left") == {}
+
+
+def test_what_a_longer_call_changes_of_the_umask_and_handlers_is_not_there_for_the_next_one(calls):
     calls.ok("""
+import logging, os
 def changes():
-    warnings.simplefilter("error"); pd.set_option("display.max_rows", 3); os.umask(0o77)
-    time.sleep(0.01)  # work: one that takes no time is taken to change no options
-def state(): return warnings.filters[0][0], pd.get_option("display.max_rows"), os.umask(0o22)
-import os
+    os.umask(0o77); logging.getLogger().addHandler(logging.StreamHandler())
+    time.sleep(0.01)  # work: after one that takes no time these are not looked at
+def state(): return len(logging.getLogger().handlers), os.umask(0o22)
 before = pool.submit(state).result()
 pool.submit(changes).result()
 after = pool.submit(state).result()

@@ -1,6 +1,8 @@
+import mmap
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -187,7 +189,10 @@ def test_files_are_watched_where_that_is_prompt(monkeypatch, platform, watched):
 STAT = "4711 (a (very) odd name) S 1 4711 4711 0 -1 4194304 1 2 0 0 250 50 900 900 20 0 9 0 1000 200000000 1000 184467"
 
 
-def make_process(root: Path, *, stat: str = STAT, status: str = "Name:\tx\nVmHWM:\t   12345 kB\n") -> None:
+STATUS = "Name:\tx\nVmHWM:\t   12345 kB\nVmRSS:\t    9000 kB\nRssAnon:\t    5000 kB\nRssShmem:\t    3000 kB\n"
+
+
+def make_process(root: Path, *, stat: str = STAT, status: str = STATUS) -> None:
     (root / "proc/4711").mkdir(parents=True)
     (root / "proc/4711/stat").write_text(stat)
     (root / "proc/4711/status").write_text(status)
@@ -198,7 +203,7 @@ def test_use_of_a_process_is_read_whatever_its_name(tmp_path):
     usage = host.process_usage(4711, tmp_path)
     assert usage is not None
     assert usage.cpu_s == 300 / os.sysconf("SC_CLK_TCK")  # not that of its children
-    assert usage.rss_bytes == 1000 * os.sysconf("SC_PAGE_SIZE")
+    assert usage.rss_bytes == 6000 << 10  # not what it shares
     assert usage.peak_rss_bytes == 12345 << 10
 
 
@@ -236,8 +241,24 @@ def test_use_of_a_real_process_is_what_psutil_says():
     usage, process = host.process_usage(os.getpid()), psutil.Process()
     assert usage is not None
     assert usage.cpu_s == pytest.approx(sum(process.cpu_times()[:2]), abs=0.5)
-    assert usage.rss_bytes == pytest.approx(process.memory_info().rss, rel=0.1)
+    memory = process.memory_info()
+    assert (memory.rss - memory.shared) * 0.9 <= usage.rss_bytes <= memory.rss * 1.1
     assert usage.peak_rss_bytes >= usage.rss_bytes * 0.9
+
+
+@linux_only
+def test_data_that_several_processes_map_counts_in_none_of_them():
+    size = 64 << 20
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:
+        file.truncate(size)
+        before = host.process_usage(os.getpid())
+        with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) as data:
+            assert data.find(b"x") == -1  # each page is read
+            shared = host.process_usage(os.getpid())
+            data[: size // 2] = b"x" * (size // 2)  # a copy is its own
+            written = host.process_usage(os.getpid())
+    assert shared.rss_bytes - before.rss_bytes < size // 4
+    assert written.rss_bytes - before.rss_bytes > size // 4
 
 
 @linux_only

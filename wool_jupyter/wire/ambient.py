@@ -3,13 +3,12 @@
 import contextlib
 import contextvars
 import functools
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from wool_jupyter.wire import pickling
-from wool_jupyter.wire.aspects import ASPECTS, Aspect, Generator, flat, raw_environment
+from wool_jupyter.wire.aspects import ASPECTS, Aspect, Generator, flat
 
 State = dict[str, bytes]  # aspect -> its pickled value, b"" where it can't be; one that could not be read is missing
 
@@ -56,20 +55,20 @@ def _generators() -> Iterator[Generator]:
     return (each for each in ASPECTS.values() if isinstance(each, Generator) and each.is_here)
 
 
+_AT_A_GLANCE = [(aspect.module, aspect.glance) for aspect in ASPECTS.values() if aspect.glance is not None]
 _NOTICED = tuple(aspect for aspect in ASPECTS.values() if not (aspect.of_cells or aspect.slow))
 _OF_CONTEXT = tuple(name for name, aspect in ASPECTS.items() if aspect.of_context)
 
-Cursory = tuple[Any, ...]
+Cursory = list[object]
 
 
 def cursory() -> Cursory:
-    """Had in microseconds: two that are equal mean the same directory, environment and path, which change most often."""
+    """Had in microseconds: two that are equal mean that nothing was set in between, but for the umask and handlers of loggers."""
+    loaded = sys.modules
     try:
-        found = os.stat(".")
-        place: tuple[int, int] | None = (found.st_dev, found.st_ino)
-    except OSError:
-        place = None
-    return place, raw_environment(), list(sys.path)
+        return [None if module and module not in loaded else glance() for module, glance in _AT_A_GLANCE]
+    except Exception:  # noqa: BLE001 (as in `_pickled`)
+        return [object()]
 
 
 def noticed() -> tuple[object, ...]:

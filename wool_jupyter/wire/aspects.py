@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wool_jupyter import host
-from wool_jupyter.wire import loggers
+from wool_jupyter.wire import glances, loggers
 from wool_jupyter.wire.identical import Identical
 
 _WITHOUT_REFERENCES = 2  # this version of marshal's: with them, equal values give other bytes
@@ -36,6 +36,9 @@ class Aspect:
     # Sooner had than what is read, which pickles alike as long as this is equal; it gives None where it can't tell. Without one,
     # what is read is its own key if it consists of builtins.
     key: Callable[[], object] | None = None
+    # Had in a microsecond or two: as long as it is equal, nothing was set anew. None for what takes longer, and for what does not
+    # outlast a call: it is of cells, or of the context, which each call has for itself.
+    glance: Callable[[], object] | None = None
 
     @property
     def is_here(self) -> bool:
@@ -167,6 +170,10 @@ def _read_torch() -> dict[str, Any]:
         "gradients": torch.is_grad_enabled(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
     }
+
+
+def _key_of_torch() -> tuple[Any, ...]:
+    return tuple(_read_torch().values())
 
 
 def _write_torch(_before: Any, after: dict[str, Any]) -> None:
@@ -355,22 +362,32 @@ def _write_inline(_before: Any, after: dict[str, Any]) -> None:
 
 
 ASPECTS = {
-    "cwd": Aspect(_read_cwd, _write_cwd, key=_read_cwd),
-    "environment": Aspect(lambda: dict(os.environ), _write_environment, key=raw_environment),
-    "path": Aspect(lambda: list(sys.path), _write_path),
-    "argv": Aspect(lambda: list(sys.argv), _write_argv),
-    "recursion limit": Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after)),
-    "digits of an int": Aspect(sys.get_int_max_str_digits, lambda _, after: sys.set_int_max_str_digits(after)),
+    "cwd": Aspect(_read_cwd, _write_cwd, key=_read_cwd, glance=glances.place),
+    "environment": Aspect(lambda: dict(os.environ), _write_environment, key=raw_environment, glance=raw_environment),
+    "path": Aspect(lambda: list(sys.path), _write_path, glance=glances.path),
+    "argv": Aspect(lambda: list(sys.argv), _write_argv, glance=glances.argv),
+    "recursion limit": Aspect(
+        sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after), glance=sys.getrecursionlimit
+    ),
+    "digits of an int": Aspect(
+        sys.get_int_max_str_digits,
+        lambda _, after: sys.set_int_max_str_digits(after),
+        glance=sys.get_int_max_str_digits,
+    ),
     "umask": Aspect(_read_umask, lambda _, after: os.umask(after), slow=True),
     "locale": Aspect(
-        lambda: locale.setlocale(locale.LC_ALL),
-        lambda _, after: locale.setlocale(locale.LC_ALL, after),
-        late=True,
+        glances.locales, lambda _, after: locale.setlocale(locale.LC_ALL, after), late=True, glance=glances.locales
     ),
-    "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket"),
+    "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket", glance=_read_socket_timeout),
     "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True, key=_key_of_decimal),
-    "warnings": Aspect(lambda: list(warnings.filters), _write_filters, late=True, key=_key_of_filters),
-    "logging": Aspect(loggers.read, loggers.write, slow=True),
+    "warnings": Aspect(
+        lambda: list(warnings.filters),
+        _write_filters,
+        late=True,
+        key=_key_of_filters,
+        glance=glances.filters,
+    ),
+    "logging": Aspect(loggers.read, loggers.write, slow=True, glance=loggers.glance),
     "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
     "figures": Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True, of_cells=True),
     "random": Generator(random.getstate, lambda _, after: random.setstate(after), late=True, key=random.getstate),
@@ -384,9 +401,16 @@ ASPECTS = {
     "torch.random": Generator(_read_torch_random, _write_torch_random, "torch", seed=_seed_torch),
     "numpy errors": Aspect(_read_numpy_errors, _write_numpy_errors, "numpy", imports=True, of_context=True),
     "numpy print options": Aspect(_read_numpy_print, _write_numpy_print, "numpy", of_context=True),
-    "pandas options": Aspect(_read_pandas, _write_pandas, "pandas", imports=True, key=_key_of_pandas),
-    "torch": Aspect(_read_torch, _write_torch, "torch"),
+    "pandas options": Aspect(
+        _read_pandas, _write_pandas, "pandas", imports=True, key=_key_of_pandas, glance=glances.pandas
+    ),
+    "torch": Aspect(_read_torch, _write_torch, "torch", key=_key_of_torch, glance=_key_of_torch),
     "matplotlib rcParams": Aspect(
-        _read_matplotlib, _write_matplotlib, "matplotlib", imports=True, key=_key_of_matplotlib
+        _read_matplotlib,
+        _write_matplotlib,
+        "matplotlib",
+        imports=True,
+        key=_key_of_matplotlib,
+        glance=glances.matplotlib,
     ),
 }

@@ -104,8 +104,6 @@ def _end(future: Any, state: tuple[str, Any, dict[str, Any]]) -> None:
     for name, attribute in attributes.items():
         setattr(future, name, attribute)
     getattr(asyncio.Future, way)(future, value)  # a task's own methods refuse
-    if way == "set_exception":
-        future._log_traceback = False  # the original says it, if nobody has looked
 
 
 # ---- loops
@@ -122,7 +120,7 @@ class _Whichever:
         return None if self.is_deaf else asyncio.get_running_loop().call_soon(callback, *args, context=context)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Of what was never made whole."""
+        """Says nothing: the original tells of an error that nobody has looked at."""
 
     def get_debug(self) -> bool:
         return False

@@ -70,7 +70,7 @@ class CellRunner:
         self._surrounds = wanted, ambient.cursory()
 
     def call_ended(self, took_s: float) -> None:
-        """One that took its time may have changed options, too: the next one looks at all that surrounds it."""
+        """One that took its time may have changed what a cursory look misses: the next one looks at all that surrounds it."""
         self._looks = self._looks or took_s >= _LOOKS_FROM_S
 
     def show_figures(self) -> None:
