@@ -1,6 +1,8 @@
 """What blocking calls are packed into, and what a worker's ledger says of them."""
 
 import operator
+import os
+from pathlib import Path
 
 import pytest
 
@@ -132,17 +134,20 @@ def test_an_outcome_that_can_not_be_loaded_is_an_error_in_words():
     assert "the call has returned, and its result can't be loaded here: LookupError: not here" in str(error)
 
 
-def test_an_outcome_whose_data_can_not_be_had_is_an_error_in_words(tmp_path):
-    """There may be no descriptor left."""
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [(Path.unlink, "FileNotFoundError"), (lambda file: os.truncate(file, 5000), "ValueError")],
+    ids=["gone", "cut"],
+)
+def test_an_outcome_whose_data_can_not_be_had_is_an_error_in_words(tmp_path, spoil, error):
+    """There may be no descriptor left. Whatever it is, the outcomes that came with it are settled, too."""
     outcome = calls.pack_outcome(bytearray(b"x" * (1 << 20)), places=(str(tmp_path),))
     (file,) = tmp_path.iterdir()
-    file.unlink()
+    spoil(file)
     future = Future(Callbacks())
     future.set_running_or_notify_cancel()
     future.arrive(outcome)
-    with pytest.raises(
-        CannotLoad, match="the call has returned, and its result can't be loaded here: FileNotFoundError"
-    ):
+    with pytest.raises(CannotLoad, match=f"the call has returned, and its result can't be loaded here: {error}"):
         future.result(0)
 
 
