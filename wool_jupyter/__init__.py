@@ -141,6 +141,10 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names.s
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from wool_jupyter.wire.protocol import package_version
+
+        return package_version()
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

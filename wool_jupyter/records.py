@@ -13,9 +13,8 @@ class ChannelOptions:
 
     max_receive_bytes: int = 16 << 20  # the largest message that the worker takes
     max_send_bytes: int = 16 << 20  # and the largest that it sends
-    keepalive_time_s: float | None = (
-        None  # between pings of a client that hears nothing, at least 1 (gRPC 1.85); None: no pings
-    )
+    # Between pings of a client that hears nothing, at least 1 (gRPC 1.85); None: no pings.
+    keepalive_time_s: float | None = None
     keepalive_timeout_s: float = 20.0  # without an answer to a ping the connection has broken
     max_concurrent_streams: int = 100  # calls of one client at a time, which waits with any more
     compression: Literal["none", "deflate", "gzip"] = "none"

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     workers: int | None = None  # fixes the number; None: one and a spare, more when work waits, up to the usable CPUs
-    result_budget_bytes: int | None = (
-        None  # a larger result stays on its worker; None: a quarter of the memory that is free
-    )
-    data_budget_bytes: int | None = (
-        None  # of large data that is kept for workers; None: a quarter of the memory that is free
-    )
-    output_budget_bytes: int | None = (
-        2_500_000  # of a cell's text at once: a Jupyter server passes on 3 MB in 3 s; None: all
-    )
+    # A larger result stays on its worker; None: a quarter of the memory that is free.
+    result_budget_bytes: int | None = None
+    # Of large data that is kept for workers; None: a quarter of the memory that is free.
+    data_budget_bytes: int | None = None
+    # Of a cell's text at once: a Jupyter server passes on 3 MB in 3 s; None: all.
+    output_budget_bytes: int | None = 2_500_000
     status_line: bool = False  # under a cell that runs long; it would stay in saved notebooks as an empty output
     start_timeout_s: float = 30.0  # of one worker; an interpreter with cold files on a slow disk takes 10
 

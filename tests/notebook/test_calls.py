@@ -43,7 +43,7 @@ def gate(tmp_path):
 
     made = Gate()
     yield made
-    made.open(*range(10), *"abcdef")
+    made.open(*range(10), *"abcdef", "end")
 
 
 def test_the_pool_is_started_with_one_line_and_without_the_extension():
@@ -297,6 +297,67 @@ def test_text_stands_before_what_the_cell_prints_after_the_result(calls):
     """)
     assert shown.stdout == "first\ncall 1\nraw\nchild\nbetween\ncall 2\nraw\nchild\nlast\n"
     assert shown.stderr == "err\nerr\n"
+
+
+@pytest.fixture
+def one_worker(fresh_kernel, gate, tmp_path):
+    """The kernel with `pool` and `goes_on()`, whose thread shows `late 0` and so on, each when its gate is opened."""
+    fresh_kernel.ok(f"{POOL}\n%wool start -n 1")
+    fresh_kernel.ok(gate.source)
+    fresh_kernel.ok(f"""
+        def passes(name):
+            while not os.path.exists({str(tmp_path)!r} + "/" + str(name)):
+                time.sleep(0.01)
+        def goes_on():
+            def late():
+                for n in range(4):
+                    passes(n)
+                    print("late", n)
+            import threading
+            threading.Thread(target=late).start()
+    """)
+    return fresh_kernel
+
+
+def test_text_of_a_thread_of_a_call_is_shown_as_it_comes_while_the_cell_goes_on(one_worker, gate):
+    begun = one_worker.begin("pool.submit(goes_on).result(); pool.submit(abs, 1).result(); passes('end')")
+    for n in range(3):  # a first one may be seen in the look that was due when the calls had ended
+        gate.open(n)
+        begun.wait_for(f"late {n}\n")
+    gate.open("end")
+    begun.result()
+    gate.open(3)
+    assert begun.late_text("late 3\n")
+
+
+def test_a_threads_display_between_calls_holds_no_text_back_and_comes_with_the_next_call(one_worker, gate):
+    one_worker.ok("""
+        def goes_on():
+            from IPython.display import display
+            def late():
+                passes("a")
+                display("a display")
+                print("behind it")
+                passes("b")
+                print("and so on")
+            import threading
+            threading.Thread(target=late).start()
+    """)
+    begun = one_worker.begin("""
+pool.submit(goes_on).result()
+print("call ended", flush=True)
+passes("c"); pool.submit(abs, 1).result()
+passes("end")
+""")
+    begun.wait_for("call ended\n")
+    gate.open("a")
+    assert begun.wait_for("behind it\n").kinds == ["stdout"]
+    gate.open("c")
+    begun.wait_for("a display")
+    gate.open("b")
+    begun.wait_for("and so on\n")
+    gate.open("end")
+    assert begun.result().kinds == ["stdout", "display", "stdout"]
 
 
 def test_a_call_that_leads_the_descriptors_elsewhere_takes_nobody_elses_text(calls):

@@ -215,9 +215,19 @@ def test_background_job_that_fails_stops_the_run_where_it_is_waited_for(client_o
     assert client.nb.cells[4].execution_count is None
 
 
-def test_background_job_that_nobody_waits_for_is_not_cut_without_a_word(tmp_path):
+A_THREAD_THAT_OUTLIVES_THE_LAST_CELL = """
+import concurrent.futures.thread as pools, threading, time
+def end_slowly():
+    while not pools._shutdown: time.sleep(0.01)
+    time.sleep(0.5)
+threading.Thread(target=end_slowly).start()
+"""
+
+
+@pytest.mark.parametrize("last", ["1", A_THREAD_THAT_OUTLIVES_THE_LAST_CELL])
+def test_background_job_that_nobody_waits_for_is_not_cut_without_a_word(tmp_path, last):
     path = tmp_path / "notebook.ipynb"
-    nbformat.write(notebook_of(LOAD, "%%wool --bg\nimport time; time.sleep(600)", "1"), path)
+    nbformat.write(notebook_of(LOAD, "%%wool --bg\nimport time; time.sleep(600)", last), path)
     done = nbconvert(path)
     assert done.returncode == 0, done.stderr
     assert "wool: job 1 had not ended: `%wool wait` in the last cell waits" in done.stderr

@@ -18,6 +18,19 @@ def test_a_result_that_can_not_travel_is_named_once_and_the_others_arrive(kernel
     assert kernel.value("other") == 3
 
 
+def test_one_that_there_is_no_memory_to_pack_is_said_to_be_that(fresh_kernel):
+    result = fresh_kernel.wool("""
+        import resource
+        used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()
+        whole = resource.getrlimit(resource.RLIMIT_AS)
+        parts = [bytearray(20 << 20) for _ in range(8)]
+        resource.setrlimit(resource.RLIMIT_AS, (used + (240 << 20), whole[1]))
+    """)
+    assert "`parts` (list) can't be shipped, as its worker has no memory left to pack it: it stays" in result.stderr
+    assert "bytearray" not in result.stderr
+    assert fresh_kernel.wool("resource.setrlimit(resource.RLIMIT_AS, whole)\nlen(parts)").value == "8"
+
+
 def test_a_later_cell_gets_the_object_itself(kernel):
     kernel.wool(MAKES)
     assert kernel.wool("next(gen), next(gen)").value == "(0, 1)"
@@ -31,6 +44,8 @@ def test_a_plain_cell_that_touches_one_is_told_where_it_lives(kernel):
         error = kernel.run(use).error
         assert error.ename == "KeptOnWorker"
         assert re.search(r"`(gen|lock)` .* lives on a worker: use it in a %%wool cell", error.evalue)
+        assert use in error.traceback
+        assert "wool_jupyter" not in error.traceback
     assert "use it in a %%wool cell" in kernel.ok("gen").value
 
 
@@ -55,7 +70,7 @@ def test_a_process_of_the_kernel_stays_its_own(kernel):
 
 
 FINISHED = """
-import re, threading, multiprocessing
+import asyncio, csv, multiprocessing, os, re, socket, sqlite3, threading
 from concurrent.futures import ThreadPoolExecutor
 from tqdm import tqdm
 
@@ -75,6 +90,25 @@ match = re.search("a+", "xaay")
 with tqdm(total=3, file=sys.stdout) as bar:
     bar.update(3)
 out = sys.stdout
+
+async def half(n):
+    return n / 2
+
+tasks = [asyncio.create_task(half(n)) for n in range(3)]
+gathered = asyncio.gather(*tasks)
+await gathered
+sock = socket.socket()
+sock.close()
+ends = multiprocessing.Pipe()
+ends[0].close(), ends[1].close()
+database = sqlite3.connect(":memory:")
+database.row_factory = sqlite3.Row
+cursor = database.execute("select 7 as seven")
+rows = cursor.fetchall()
+database.close()
+with open(os.devnull, "w") as table:
+    writer = csv.writer(table)
+later = threading.Thread(target=print, args=("later",))
 """
 
 
@@ -86,11 +120,30 @@ def test_what_has_ended_comes_home_and_pins_no_worker(fresh_kernel):
     assert kernel.value("(match.group(), match.span(), squares, [f.result() for f in futures])") == (
         "aa", (1, 3), [1, 2], [0, 1, 2])  # fmt: skip
     assert kernel.value("(thread.is_alive(), child.exitcode, list(numbers), bar.n)") == (False, 0, [], 3)
-    for use, says in {"pool.map(abs, [1])": "Pool not running", "executor.submit(abs)": "after shutdown"}.items():
+    assert kernel.value("([t.result() for t in tasks], await gathered, rows[0]['seven'])") == (
+        [0, 0.5, 1],
+        [0, 0.5, 1],
+        7,
+    )
+    assert kernel.value("(sock.fileno(), cursor.connection is database, cursor.description[0][0])") == (
+        -1,
+        True,
+        "seven",
+    )
+    assert kernel.ok("later.start(); later.join()").stdout == "later\n"
+    refusals = {
+        "pool.map(abs, [1])": "Pool not running",
+        "executor.submit(abs)": "after shutdown",
+        "cursor.fetchone()": "closed database",
+        "writer.writerow([1])": "closed file",
+    }
+    for use, says in refusals.items():
         assert says in kernel.run(use).error.evalue
     assert kernel.ok("print('here', file=out)").stdout == "here\n"
-    again = kernel.wool("print(match.group(), thread.is_alive(), child.exitcode, next(numbers, None), file=out)")
-    assert (again.stdout, again.stderr) == ("aa False 0 None\n", "")
+    again = kernel.wool(
+        "print(match.group(), thread.is_alive(), child.exitcode, next(numbers, None), await gathered, file=out)"
+    )
+    assert (again.stdout, again.stderr) == ("aa False 0 None [0.0, 0.5, 1.0]\n", "")
 
 
 def test_what_a_plain_cell_has_ended_can_be_read(kernel):
@@ -104,6 +157,29 @@ def test_what_a_plain_cell_has_ended_can_be_read(kernel):
     assert result.stderr == ""
     assert kernel.value("(box[0] is pool, box[1] is executor, _[0] is match, _[1] is thread)") == (True,) * 4
     assert kernel.ok("print('here', file=out)").stdout == "here\n"
+
+
+def test_what_a_manager_shares_is_shared_with_workers_and_a_dead_one_hides_no_result(kernel):
+    kernel.ok("import multiprocessing\nmanager = multiprocessing.Manager()\ncounts = manager.dict(a=1)\nbox = [counts]")
+    result = kernel.wool("""
+        import multiprocessing
+        counts["b"] = 2
+        with multiprocessing.Manager() as own:
+            gone = own.list([1])
+        zeros = [0, gone]
+        last = [9]
+        own.address == gone._token.address, box[0] is counts
+    """)
+    assert (result.value, result.stderr) == ("(True, True)", "")
+    assert kernel.value("(dict(counts), zeros[0], zeros[1] is gone, last)") == ({"a": 1, "b": 2}, 0, True, [9])
+    assert "FileNotFoundError" in kernel.run("len(gone)").error.ename
+    lives = kernel.wool("living = multiprocessing.Manager()\nlist_ = living.list([1])\nlast = [10]")
+    assert "`list_` (ListProxy) can't be shipped: it stays on its worker" in lives.stderr
+    assert kernel.value("last") == [10]
+    assert kernel.wool("len(list_)").value == "1"
+    kernel.wool("living.shutdown()")
+    kernel.ok("manager.shutdown()")
+    assert kernel.wool("type(counts).__name__, last").value == "('DictProxy', [10])"
 
 
 def test_a_cell_that_changes_what_holds_them_leaves_them_as_they_are(kernel):

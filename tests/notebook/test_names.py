@@ -163,6 +163,19 @@ def test_what_a_cell_reads_is_there(same, cell):
     same(cell, before=before, after=["words, d"])
 
 
+def test_a_word_in_a_text_that_is_only_printed_ships_nothing(kernel):
+    kernel.ok("""
+        class Counted:
+            shipped = 0
+            def __getstate__(self): Counted.shipped += 1; return {}
+        frame = Counted()
+    """)
+    kernel.wool("print('the frame', f'{1 + 1} of the frame')\n'the frame'")
+    assert kernel.value("Counted.shipped") == 0
+    kernel.wool("query = 'the frame'")
+    assert kernel.value("Counted.shipped") > 0
+
+
 def test_time_above_and_inside_a_cell_shows_the_times_and_binds(kernel):
     above = kernel.ok("%%time\n%%wool\nx = 1\nprint(x)")
     inside = kernel.ok("%%wool\n%%time\ny = 2\nprint(y)")

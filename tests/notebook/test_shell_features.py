@@ -115,6 +115,17 @@ def test_loading_twice_and_reloading_do_no_harm(fresh_kernel):
     assert fresh_kernel.wool("x").value == "1"
 
 
+def test_an_option_that_can_not_be_does_not_end_a_reload(fresh_kernel):
+    fresh_kernel.run("%config Wool.workers = 'many'")
+    notice = fresh_kernel.ok("%reload_ext wool_jupyter").stderr
+    assert re.fullmatch(
+        r"wool: the options of Wool are left out: .*'workers'.* expected an int, not the str 'many'\.\n", notice
+    )
+    assert fresh_kernel.value("[type(each).__name__ for each in get_ipython().configurables].count('Wool')") == 1
+    assert "pool of 3 " in fresh_kernel.ok("%config Wool.workers = 3\n%wool start").stdout
+    assert fresh_kernel.ok("%reload_ext wool_jupyter").stderr == ""
+
+
 def test_unloading_takes_the_magics_away_and_stops_the_pool(fresh_kernel):
     pid = fresh_kernel.wool("import os; os.getpid()").value
     fresh_kernel.ok("%unload_ext wool_jupyter")

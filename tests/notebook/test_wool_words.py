@@ -121,7 +121,7 @@ def test_on_a_worker_it_says_where_it_belongs(kernel, body):
 
 def test_help_tells_of_every_command_and_option(kernel):
     text = said(kernel, "%wool help")
-    assert text == said(kernel, "%wool --help") == said(kernel, "%wool -h")
+    assert text == said(kernel, "%wool --help") == said(kernel, "%wool -h") == said(kernel, "%%wool --help\n")
     for word in COMMANDS:
         assert re.search(rf"^  {word}\b.*  \w", text, re.MULTILINE), word
     of_a_cell = said(kernel, "%%wool --help\nprint('ran')")

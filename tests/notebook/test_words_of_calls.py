@@ -15,6 +15,18 @@ def calls(kernel):
     return kernel
 
 
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ("pool.map(abs, [1, 2, 3])", "<Results of a map of 3: `list` or a loop takes them>"),
+        ("pool.map(abs, iter([1, 2, 3]))", "<Results of a map: `list` or a loop takes them>"),
+        ("pool.executor()", "<Executor of a pool's workers>"),
+    ],
+)
+def test_what_a_call_gives_says_what_it_is(calls, made, words):
+    assert calls.ok(made).value == words
+
+
 DIES = "def dies(name, at=None):\n    if name == at:\n        os._exit(3)\n    return name\n"
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from tests.support import call_bodies
-from tests.support.executors import pool_of
+from tests.support.executors import Submitter, pool_of
 from tests.support.waiting import wait_until
 from wool_jupyter import host
 from wool_jupyter.errors import NoWorkersAvailable, WorkerDied
@@ -339,3 +339,22 @@ def test_what_calls_print_comes_in_order_and_before_their_results(tmp_path):
                 f"call {n} end",
             ]
             assert "\n".join(lines) in text
+
+
+def test_a_thread_of_a_call_is_known_as_its_submitters_after_calls_of_another_one(tmp_path):
+    folder, directory = tmp_path / "gates", tmp_path / "other"
+    folder.mkdir()
+    directory.mkdir()
+    with pool_of(1) as bench:
+        other = Submitter((str(directory),), bench.submitter.store)
+        with bench.executor() as own, bench.executor(submitter=other) as others:
+            own.submit(call_bodies.leaves_thread, folder, 1).result(60)
+            others.submit(abs, -1).result(60)
+            own.submit(abs, -1).result(60)
+            assert bench.submitter.go_on
+            assert not other.go_on
+            (folder / "1.gate").touch()
+            wait_until(lambda: own.submit(abs, -1).result(60) and not bench.submitter.go_on, 60)
+        other.close()
+        assert list(bench.submitter.text.values()) == ["late 1\n"]
+        assert set(other.text.values()) == {""}

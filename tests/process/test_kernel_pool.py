@@ -1065,6 +1065,19 @@ def test_a_pool_that_was_stopped_takes_no_call(idle):
     run(main())
 
 
+def test_of_a_stopped_pool_the_nursery_alone_is_left():
+    """Not the process that workers are forked from, which may be large."""
+
+    async def main():
+        async with pool_of(1) as bench:
+            crew = bench.pool.crew
+            await until(lambda: crew.template_pid or sys.platform != "linux")
+            await bench.pool.stop()
+            await until(lambda: [process.pid for process in pool_processes(os.getpid())] == [crew.nursery_pid])
+
+    run(main())
+
+
 # Starts that fail.
 
 

@@ -42,8 +42,9 @@ def alive(pid: int) -> bool:
 
 
 @asynccontextmanager
-async def nursery_of(directory: Path):
-    nursery = await Nursery.launch([directory], log=directory.parent.parent / "nursery.log", environment=os.environ)
+async def nursery_of(directory: Path, **environment: str):
+    environment = {**os.environ, **environment}
+    nursery = await Nursery.launch([directory], log=directory.parent.parent / "nursery.log", environment=environment)
     try:
         yield nursery
     finally:
@@ -237,6 +238,30 @@ def test_exit_is_reported_exactly(directory, tmp_path, ending, code, number, wor
             assert 64 << 20 < ended.peak_rss_bytes < 256 << 20
 
     asyncio.run(main())
+
+
+BROKEN = """\
+import sys
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name == "wool_jupyter.nursery.sweeping":
+            raise ImportError("a broken environment")
+sys.meta_path.insert(0, Broken())
+"""
+
+
+def test_a_nursery_that_cannot_import_how_to_sweep_keeps_its_workers(directory, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(BROKEN)
+
+    async def main():
+        async with nursery_of(directory, PYTHONPATH=str(tmp_path)) as nursery:
+            for uid in ("first", "second"):  # it tries when one is ready
+                child = await spawn(nursery, IDLE, log=tmp_path / "log", uid=uid)
+                assert await nursery.signal(uid, signal.SIGUSR1) is True
+                assert (await until_exit(child)).signal == signal.SIGUSR1
+
+    asyncio.run(main())
+    assert "a broken environment" in (tmp_path / "nursery.log").read_text()
 
 
 def test_signal_reaches_the_worker_and_is_acknowledged(directory, tmp_path):

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -35,6 +36,16 @@ def passes(folder, number):
     Path(f"{folder}/{number}.begun").touch()
     until_there(f"{folder}/{number}.gate")
     return number
+
+
+def leaves_thread(folder, number):
+    """Which waits for its gate, and prints."""
+
+    def late():
+        until_there(f"{folder}/{number}.gate")
+        print("late", number)
+
+    threading.Thread(target=late).start()
 
 
 def pid():

@@ -28,6 +28,7 @@ class Submitter:
         self.places, self.directory, self.store = places, places[0], store
         self.text = {}
         self.unfinished = set()
+        self.go_on = set()  # workers where threads or children of its calls are left
         self._lock = threading.Lock()
         self._readers = {}
         self._state = None
@@ -63,6 +64,7 @@ class Submitter:
 
     def printed(self, worker, shown, *, goes_on, is_idle):
         self._take(worker, self._readers[worker].ready())
+        (self.go_on.add if goes_on else self.go_on.discard)(worker)
 
     def lost(self, worker):
         reader = self._readers.pop(worker, None)
@@ -93,8 +95,8 @@ class Bench:
         """What calls took so far: where they were short, more are sent ahead of one that runs, and can't be cancelled."""
         self.line = Line(self.pool.calls, self.bridge.post, main_threads=lambda: self.pool.main_threads)
 
-    def executor(self, **options):
-        return _Executor(lambda: self.line, lambda: self.submitter, Terms(**options))
+    def executor(self, *, submitter=None, **options):
+        return _Executor(lambda: self.line, lambda: submitter or self.submitter, Terms(**options))
 
     def begin_cell(self, directory, source):
         """A cell, beside the calls. Its text goes to `directory`. The future of its worker's pid."""

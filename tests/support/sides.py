@@ -28,8 +28,7 @@ class Side:
         self.main.__dict__["__builtins__"] = builtins
         self._mine = {
             (classes, "_ids"): weakref.WeakKeyDictionary(),
-            (classes, "_classes"): weakref.WeakValueDictionary(),
-            (classes, "_without_state"): set(),
+            (classes, "_of_process"): classes.Registry(),
             (rebuilding, "_code_bytes"): {},
         }
         self._outside: list[tuple[Any, dict[Any, Any]]] = []

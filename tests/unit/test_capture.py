@@ -61,7 +61,7 @@ EXPRESSIONS = [
     cell("a and b or c", "a", "b c", id="boolean-operators"),
     cell("a < b < c", "a b", "c", id="chained-comparison"),
     cell("f'{name!r:>{width}} {obj.attr}'", "name width obj", id="f-string"),
-    cell("f'{a} of total'", "a", text="of total", id="f-string-literal-part"),
+    cell("t = f'{a} of total'", "a", text="of total", id="f-string-literal-part"),
     cell("f(*args, **kwargs)", "f args kwargs", id="star-arguments"),
     cell("x[a:b, ..., c]", "x a b c", id="slices"),
     cell("{**base, key: value}, {*s}", "base key value s", id="displays"),
@@ -197,7 +197,7 @@ STRINGS = [
     cell("duckdb.sql('select * from frame')", "duckdb", text="select frame", id="duckdb"),
     cell("smf.ols('y ~ x1', data=df)", "smf df", text="y x1", id="formula"),
     cell("import timeit\ntimeit.timeit('f(x)', globals=globals())", text="f x", whole=True, id="timeit-function"),
-    cell("'''\nlong {template}\n'''.format(template=t)", "t", text="long template", id="format"),
+    cell("s = '''\nlong {template}\n'''.format(template=t)", "t", text="long template", id="format"),
     cell("x = 'x'\ny = 'x'", text="x", id="string-before-its-name-is-settled"),
     cell("b'bytes are no text'", id="bytes"),
     cell("!echo {msg} $other", text="echo msg other", id="shell"),
@@ -219,6 +219,22 @@ STRINGS = [
     cell("get_ipython().run_line_magic(name, line)", "name line", id="computed-magic"),
 ]
 
+FOR_PEOPLE = [
+    cell("print('the frame', f'of {a:>{b}} rows', sep=' and ')", "a b", id="printed"),
+    cell("print('sum: ' + str(a) + ' of frame')", "a", id="printed-sum"),
+    cell("print('%s of frame' % a, 'frame {}'.format(b))", "a b", id="printed-by-format"),
+    cell("print(con.sql('from frame'), q['select x'])", "con q", text="frame select x", id="what-a-printed-call-gets"),
+    cell("print(f'{con.sql(\"from frame\")} rows')", "con", text="frame", id="what-a-call-in-a-printed-text-gets"),
+    cell("print = con.sql\nprint('from frame')", "con", text="frame", id="print-of-the-cells-own"),
+    cell("con.print('from frame')", "con", text="frame", id="a-method-named-print"),
+    cell("raise ValueError(f'no frame {a}') from b", "a b", id="raised"),
+    cell("raise make(con.sql('frame'), q)", "make con q", text="frame", id="what-a-raised-call-gets"),
+    cell("assert a, f'no frame {b}'", "a", "b", id="asserted"),
+    cell("assert con.sql('from frame'), 'text'", "con", text="frame", id="what-is-asserted"),
+    cell("'''\nold = frame.groupby(city)\n'''\na", "a", id="text-that-stands-alone"),
+    cell("def f():\n  print('frame')\n  'frame'\n  raise ValueError('frame')", id="in-a-function"),
+]
+
 PEP_695 = [
     cell("def f[T: Bound](a: T) -> T: return a", soft="Bound", marks=NEEDS_312, id="generic-function"),
     cell(
@@ -228,7 +244,7 @@ PEP_695 = [
     cell("class C[K]:\n  x = [K for _ in src]", "src", marks=NEEDS_312, id="comprehension-in-generic-class"),
 ]
 
-CELLS = ASSIGNMENTS + EXPRESSIONS + FLOW + FUNCTIONS + CLASSES + IMPORTS + NAMESPACE + STRINGS + PEP_695
+CELLS = ASSIGNMENTS + EXPRESSIONS + FLOW + FUNCTIONS + CLASSES + IMPORTS + NAMESPACE + STRINGS + FOR_PEOPLE + PEP_695
 HARD_READS = [
     pytest.param(case.values[0], name, id=f"{case.id}-{name}", marks=case.marks)
     for case in CELLS
@@ -306,6 +322,19 @@ def test_future_annotations_of_an_earlier_cell_are_respected():
 def test_what_does_not_compile_is_refused(source):
     with pytest.raises(SyntaxError):
         analyze(source)
+
+
+@pytest.mark.parametrize("wrong", ["return a", "f = lambda a, a: 1", "from __future__ import nothing", "nonlocal x"])
+@pytest.mark.parametrize("end", ["\n", "; "])
+def test_what_stands_before_a_statement_that_does_not_compile_is_run(wrong, end):
+    found = analyze(f"x = y{end}{wrong}\nz = w")
+    assert (found.hard, found.binds, found.settles) == ({"y"}, {"x"}, {"x"})
+
+
+def test_a_future_import_further_down_holds_from_there_on():
+    """Statements are compiled one by one."""
+    assert "A" in analyze("x: A = 1\nfrom __future__ import annotations\nz: B = 3\nreturn").hard
+    assert "A" not in analyze("from __future__ import annotations\nx: A = 1\nreturn").hard
 
 
 def test_warnings_of_the_compiler_are_left_to_the_worker():

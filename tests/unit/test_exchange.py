@@ -62,7 +62,7 @@ def test_unchanged_inputs_report_nothing(kernel, cell):
         "numbers mapping strings nested point member array big frame series text raw error objects cached part f P E"
     )
     ran = cell("; ".join(names.split()) + "; cached(); point.double(); frame.sum(); big.sum(); sorted(strings)")
-    assert set(names.split()) <= ran.shipment.shipped
+    assert set(names.split()) <= ran.shipment.digests().keys()
     assert ran.changed == set()
     assert ran.arrived.names == {}
     assert ran.arrived.class_changes == []

@@ -11,22 +11,10 @@ from multiprocessing.pool import ThreadPool
 import pytest
 from tqdm import tqdm
 
+from tests.support.travels import stays, travelled
 from wool_jupyter.wire import pickling
 
 FORK = multiprocessing.get_context("fork")
-
-
-def travelled(obj):
-    """As after two trips, of which the second one packs what the first one has made."""
-    first = pickling.loads(pickling.dumps(obj))
-    again = pickling.dumps(first)
-    assert again == pickling.dumps(pickling.loads(again)), "it would be taken for changed"
-    return pickling.loads(again)
-
-
-def stays(obj):
-    with pytest.raises(Exception, match=r"(?i)pickl"):
-        pickling.dumps(obj)
 
 
 class Adds(threading.Thread):
@@ -86,6 +74,30 @@ class Knows(Adds):
         self.__init__(state["number"] + 1)
 
 
+def test_a_thread_that_was_not_started_can_be_started_where_it_arrives():
+    thread = travelled(threading.Thread(target=Adds.run, args=(Adds(3),), name="adds later"))
+    adds, timer = travelled([Adds(1), threading.Timer(0, abs, (-1,))])
+    assert (thread.ident, adds.ident, thread.name, adds.daemon) == (None, None, "adds later", True)
+    for each in (thread, adds, timer):
+        each.start()
+        each.join(20)
+    assert (thread.is_alive(), adds.sum, timer.finished.is_set()) == (False, 2, True)
+
+
+def test_a_process_that_was_not_started_can_be_started_where_it_arrives():
+    process = travelled(FORK.Process(target=sys.exit, args=(3,), name="later", daemon=True))
+    assert (process.exitcode, process.pid, process.name, process.daemon) == (None, None, "later", True)
+    assert FORK.Process().daemon is travelled(FORK.Process()).daemon is False
+    process.start()
+    process.join()
+    assert process.exitcode == 3
+    process.close()
+    closed = travelled(process)
+    assert repr(closed) == repr(process)
+    with pytest.raises(ValueError, match="closed"):
+        closed.is_alive()
+
+
 def test_methods_of_a_users_own_are_not_called_on_what_is_half_made():
     thread = Raises(1)
     thread.start()
@@ -112,9 +124,8 @@ def go():
     event.set()
 
 
-def test_a_thread_that_runs_or_was_not_started_stays(go):
+def test_a_thread_that_runs_stays(go):
     thread = threading.Thread(target=go.wait)
-    stays(thread)
     thread.start()
     stays(thread)
     go.set()
@@ -174,7 +185,6 @@ def test_an_executor_whose_calls_go_on_stays(go):
 
 def test_a_process_that_has_ended_says_how():
     process = FORK.Process(target=sys.exit, args=(3,), name="child", daemon=True)
-    stays(process)
     process.start()
     process.join()
     found = travelled(process)

@@ -39,7 +39,7 @@ def raising(error):
 def test_a_body_gets_its_arguments_and_gives_its_value():
     async def main():
         async with served() as lane:
-            assert await lane.call(divmod, 17, 5) == (3, 2)
+            assert await lane.submit(divmod, 17, 5).done == (3, 2)
 
     run(main())
 
@@ -56,7 +56,7 @@ def test_bodies_run_one_at_a_time_on_the_serving_thread_in_order():
             running.remove(number)
 
         async with served() as lane:
-            await asyncio.gather(*(lane.call(body, number) for number in range(20)))
+            await asyncio.gather(*(lane.submit(body, number).done for number in range(20)))
         assert most == [1] * 20
         assert order == list(range(20))
         assert len(threads) == 1
@@ -70,9 +70,9 @@ def test_an_error_arrives_as_it_is_and_the_lane_goes_on():
         async with served() as lane:
             error = LookupError("no such thing")
             with pytest.raises(LookupError) as caught:
-                await lane.call(raising(error))
+                await lane.submit(raising(error)).done
             assert caught.value is error
-            assert await lane.call(abs, -3) == 3
+            assert await lane.submit(abs, -3).done == 3
 
     run(main())
 
@@ -88,8 +88,8 @@ def test_a_bodys_base_exception_arrives_and_ends_neither_the_lane_nor_the_loop(e
     async def main():
         async with served() as lane:
             with pytest.raises(RuntimeError, match=type(error).__name__):
-                await lane.call(raising(error))
-            assert await lane.call(abs, -3) == 3
+                await lane.submit(raising(error)).done
+            assert await lane.submit(abs, -3).done == 3
 
     run(main())
 
@@ -100,7 +100,7 @@ def test_a_bodys_stop_iteration_arrives():
     async def main():
         async with served() as lane:
             with pytest.raises(Exception, match="StopIteration"):
-                await asyncio.wait_for(lane.call(raising(StopIteration("the end"))), 2)
+                await asyncio.wait_for(lane.submit(raising(StopIteration("the end"))).done, 2)
 
     run(main())
 
@@ -116,10 +116,10 @@ def test_a_cancelled_caller_leaves_its_body_running_and_the_next_waits_for_it():
             order.append("first")
 
         async with served() as lane:
-            first = asyncio.create_task(lane.call(body))
+            first = lane.submit(body).done
             await asyncio.to_thread(entered.wait)
             first.cancel()
-            second = asyncio.create_task(lane.call(order.append, "second"))
+            second = lane.submit(order.append, "second").done
             with pytest.raises(asyncio.CancelledError):
                 await first
             go_on.set()
@@ -144,7 +144,7 @@ def test_an_idle_lane_collects_cyclic_garbage():
 
     async def main():
         async with served() as lane:
-            await lane.call(body)
+            await lane.submit(body).done
             assert await asyncio.to_thread(died.wait, 20)
 
     gc.disable()

@@ -197,6 +197,50 @@ def test_a_fork_while_memory_is_looked_at_can_read(pool):
         assert in_a_fork(lambda: read(file, pool)[0] == 1)
 
 
+def test_a_fork_keeps_no_memory_that_no_reader_has(pool):
+    """As long as it lives, the pages of files that are gone would lie there."""
+    held, given, kept = (written(fill, pool) for fill in (1, 2, 3))
+    array = read(held, pool)
+    read(kept, pool)
+    wait_until(lambda: mappings._keeper._kept)
+
+    def holds_nothing():
+        nonlocal array
+        del array
+        return not any(map(times_mapped, (held, given, kept)))
+
+    with mappings._keeper._lock:  # what is given back now is not looked at yet
+        read(given, pool)
+        assert in_a_fork(holds_nothing)
+        assert mappings._keeper._given
+    assert set(array) == {1}
+
+
+def test_a_fork_that_reads_keeps_memory_for_its_own_next_reader(pool):
+    file = written(1, pool)
+
+    def keeps():
+        read(file, pool)
+        wait_until(lambda: mappings._keeper._kept)
+        return times_mapped(file) == 1
+
+    assert in_a_fork(keeps)
+
+
+def test_a_fork_keeps_nothing_mapped_to_be_written_again_and_can_write_whatever_its_parent_does(pool):
+    is_idle(written(1, pool), pool)
+    file = written(2, pool)
+    assert times_mapped(file) == 1
+
+    def writes():
+        assert times_mapped(file) == 0
+        is_idle(file, pool)
+        return times_mapped(written(3, pool)) == 1
+
+    with segments._kept_lock:
+        assert in_a_fork(writes)
+
+
 def test_what_a_fork_holds_is_not_written_over_when_its_parent_has_let_go(pool):
     file = written(1, pool)
     array = read(file, pool)

@@ -8,10 +8,12 @@ import threading
 import traceback
 
 import pytest
+from matplotlib import pyplot
 
 from tests.support.sides import Side
 from wool_jupyter.errors import StaysInKernel
 from wool_jupyter.wire import classes, pickling, rebuilding, rows
+from wool_jupyter.wire.unhindered import unhindered
 
 
 @pytest.fixture
@@ -33,6 +35,15 @@ def sent(kernel, worker):
         return worker.names["it"]
 
     return send
+
+
+def test_a_figure_is_the_same_in_each_pickle():
+    figure, _ = pyplot.subplots()
+    pyplot.close(figure)
+    assert pickling.dumps(figure) == pickling.dumps(figure)
+    number = figure.canvas.mpl_connect("draw_event", print)
+    pickling.dumps(figure)
+    assert figure.canvas.mpl_connect("draw_event", repr) == number + 1
 
 
 # Functions.
@@ -403,12 +414,12 @@ def test_the_collector_rests_only_inside():
     import gc
 
     assert gc.isenabled()
-    with pickling.unhindered():
+    with unhindered():
         assert not gc.isenabled()
     assert gc.isenabled()
     gc.disable()
     try:
-        with pickling.unhindered():
+        with unhindered():
             pass
         assert not gc.isenabled()
     finally:

@@ -4,6 +4,7 @@ import importlib.util
 import pkgutil
 import subprocess
 import sys
+import tomllib
 import typing
 from pathlib import Path
 
@@ -64,6 +65,11 @@ def test_a_name_is_what_it_is_called(name):
     offered = getattr(wool_jupyter, name)
     assert offered.__name__ == name
     assert name in dir(wool_jupyter)
+
+
+def test_it_tells_its_version_as_packages_do():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert wool_jupyter.__version__ == project["project"]["version"]
 
 
 def test_what_is_not_offered_is_an_attribute_error():

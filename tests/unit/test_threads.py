@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -38,5 +39,17 @@ def test_a_cancellation_is_raised_when_the_function_has_ended(fails):
         with pytest.raises(asyncio.CancelledError):
             await task
         assert ended == [True]
+
+    run(main())
+
+
+def test_it_runs_where_the_loop_s_executor_takes_nothing_any_more():
+    """As from the moment on when the interpreter begins to end."""
+
+    async def main():
+        executor = ThreadPoolExecutor()
+        executor.shutdown()
+        asyncio.get_running_loop().set_default_executor(executor)
+        assert await run_to_end(lambda: 42) == 42
 
     run(main())

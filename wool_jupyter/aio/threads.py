@@ -3,6 +3,7 @@
 import _thread
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from wool_jupyter.aio.to_end import to_end
@@ -11,8 +12,20 @@ T = TypeVar("T")
 
 
 async def run_to_end(function: Callable[[], T], *, cancelled: Callable[[], object] = lambda: None) -> T:
-    """Runs it in a thread of the loop's executor; `to_end` as for any future."""
-    return await to_end(asyncio.get_running_loop().run_in_executor(None, function), cancelled=cancelled)
+    """Runs it on a thread of its own; `to_end` as for any future. Not on the loop's executor: that takes nothing from the moment on
+    when the interpreter begins to end, and threads of the user's may run for long after it (3.11 to 3.14)."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[T] = loop.create_future()
+
+    def run() -> None:
+        try:
+            settle: Callable[[], None] = partial(outcome.set_result, function())
+        except BaseException as error:  # noqa: BLE001 (it is raised where it is awaited)
+            settle = partial(outcome.set_exception, error)
+        loop.call_soon_threadsafe(settle)
+
+    _thread.start_new_thread(run, ())
+    return await to_end(outcome, cancelled=cancelled)
 
 
 def begun(make: Callable[[], T]) -> Callable[[], T]:

@@ -205,9 +205,8 @@ class SubscriberMeta(type):
         super().__init__(name, bases, namespace)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> DiscoverySubscriberLike:
-        if not hasattr(
-            cls, "_sharing_key"
-        ):  # not sooner: cloudpickle makes the class first and its attributes then (3.1)
+        # Not sooner: cloudpickle makes the class first and its attributes then (3.1).
+        if not hasattr(cls, "_sharing_key"):
             raise TypeError(f"{cls.__name__} has to say what is shared: class ...(metaclass=SubscriberMeta, key=...)")
         inspect.signature(cls.__init__).bind(None, *args, **kwargs)  # type: ignore[misc]  # TypeError now, not when iterated
         return _Construction(cls, args, kwargs)

@@ -242,17 +242,11 @@ class Channels:
             del self._loads[target]
         self._tell()
 
-    def _rests(self, target: str, more: int) -> None:
-        self._resting[target] += more
-        if not self._resting[target]:
-            del self._resting[target]
-        if more > 0:
-            self._tell()
-
-    def _set_aside(self, target: str, more: int) -> None:
-        self._aside[target] += more
-        if not self._aside[target]:
-            del self._aside[target]
+    def _pauses(self, counted: Counter[str], target: str, more: int) -> None:
+        """Calls that rest, or were set aside: with each of them less runs."""
+        counted[target] += more
+        if not counted[target]:
+            del counted[target]
         if more > 0:
             self._tell()
 
@@ -281,8 +275,8 @@ class Channels:
             key,
             bounded=self.bounded,
             broke=functools.partial(self._lose, key, number),
-            rests=functools.partial(self._rests, key.target),
-            aside=functools.partial(self._set_aside, key.target),
+            rests=functools.partial(self._pauses, self._resting, key.target),
+            aside=functools.partial(self._pauses, self._aside, key.target),
         )
         await channel.open()
         return channel

@@ -7,15 +7,13 @@ from wool_jupyter.dispatch.link import BROKE, NO_TOKEN, TOO_LARGE, UNREADABLE, C
 from wool_jupyter.wire import direct, layout
 from wool_jupyter.wire.protocol import PROTOCOL, package_version
 
-_UNIX = "unix:"
-
 
 def socket_of(target: str) -> Path | None:
     """Of the worker with that address; None if it has none, or is not here. One that is gone had one if others have one: gRPC would
     be loaded for nothing, with its threads."""
-    if not target.startswith(_UNIX):
+    other = layout.socket_at(target)
+    if other is None:
         return None
-    other = Path(target.removeprefix(_UNIX))
     path = layout.direct(other)
     is_gone = path.parent.is_dir() and not other.exists()
     return path if path.is_socket() or is_gone else None

@@ -17,7 +17,8 @@ from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.outputs import TextReader
 from wool_jupyter.pool.call_words import in_short
 from wool_jupyter.pool.lent import Lent, OtherWorkers
-from wool_jupyter.wire import ambient, calls, pickling
+from wool_jupyter.wire import ambient, calls
+from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.identity import Identity
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ class BorrowedPool:
             self._inner.check_room(invocation.function)
         places = self._others.places()
         try:
-            with pickling.unhindered() if is_of_body else nullcontext():
+            with unhindered() if is_of_body else nullcontext():
                 packed = calls.pack_blocking(invocation, calls.Data(places))
             outcome = await self._outcome(packed.body, places, ambient.of_calls(), words=in_short(invocation))
             value, error = calls.Arrived(outcome).loaded()

@@ -43,6 +43,14 @@ class Bridge:
         self._loop.call_soon_threadsafe(self._start, coroutine, outcome, unwanted, context=contextvars.Context())
         return outcome
 
+    def call(self, function: Callable[..., T], *arguments: Any) -> "Future[T]":
+        """What it returns on the loop."""
+
+        async def on_the_loop() -> T:
+            return function(*arguments)
+
+        return self.enter(on_the_loop())
+
     def start(self, coroutine: Coroutine[Any, Any, object], name: str) -> None:
         """As `enter`, for who does not wait: its failure is reported."""
         self._loop.call_soon_threadsafe(self._start_owned, coroutine, name, context=contextvars.Context())

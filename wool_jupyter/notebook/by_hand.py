@@ -8,8 +8,6 @@ from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.snapshot import Snapshot, Worker
 from wool_jupyter.pool.kernel_pool import KernelPool
 
-SHORT = 8  # digits of a uid that are shown
-
 
 async def interrupt(pool: KernelPool, prefix: str = "") -> list[Worker]:
     """Those whose cell or call was interrupted, as by ■. Without a prefix: all that run something."""
@@ -17,7 +15,7 @@ async def interrupt(pool: KernelPool, prefix: str = "") -> list[Worker]:
         return [worker for worker in _own_alive() if await pool.interrupt(UUID(worker.uid))]
     worker = _own(prefix)
     if not await pool.interrupt(UUID(worker.uid)):
-        raise UsageError(f"worker {worker.uid[:SHORT]} runs nothing that could be interrupted")
+        raise UsageError(f"worker {worker.name} runs nothing that could be interrupted")
     return [worker]
 
 
@@ -25,14 +23,14 @@ async def restart(pool: KernelPool, prefix: str) -> Worker:
     """Ended, whatever it does; another takes its place. Returns when it has ended."""
     worker = _own(prefix)
     if worker.state == "starting":
-        raise UsageError(f"worker {worker.uid[:SHORT]} is only starting")
+        raise UsageError(f"worker {worker.name} is only starting")
     await pool.crew.restart(UUID(worker.uid))
     return worker
 
 
 def short_uids() -> list[str]:
     """Of the own workers that are alive. From any thread but the loop's."""
-    return [worker.uid[:SHORT] for worker in _alive(door().glance())]
+    return [worker.name for worker in _alive(door().glance())]
 
 
 def _own_alive() -> list[Worker]:
@@ -47,13 +45,11 @@ def _own(prefix: str) -> Worker:
     found = [worker for worker in door().feed.now().workers if worker.uid.startswith(prefix.lower())]
     alive = [worker for worker in found if worker.state != "dead"]
     if not alive:
-        gone = f"worker {found[0].uid[:SHORT]} is dead" if found else f"there is no worker `{prefix}`"
-        there = ", ".join(worker.uid[:SHORT] for worker in _own_alive())
+        gone = f"worker {found[0].name} is dead" if found else f"there is no worker `{prefix}`"
+        there = ", ".join(worker.name for worker in _own_alive())
         raise UsageError(f"{gone}; those of the pool are {there}" if there else gone)
     if len(alive) > 1:
-        raise UsageError(f"`{prefix}` fits several workers: {', '.join(worker.uid[:SHORT] for worker in alive)}")
+        raise UsageError(f"`{prefix}` fits several workers: {', '.join(worker.name for worker in alive)}")
     if not alive[0].own:
-        raise UsageError(
-            f"worker {alive[0].uid[:SHORT]} belongs to another process, which alone may end or interrupt it"
-        )
+        raise UsageError(f"worker {alive[0].name} belongs to another process, which alone may end or interrupt it")
     return alive[0]

@@ -16,6 +16,8 @@ import copy
 import re
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import takewhile
 from types import CodeType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -61,17 +63,38 @@ class Capture:
 def analyze(source: str, flags: int = 0, *, filename: str = "<cell>") -> Capture:
     """`source` is Python: `shell.transform_cell` has been applied. `flags` may hold the shell's `__future__` flags.
 
-    Raises SyntaxError as `compile` would.
+    A cell is compiled statement by statement: those before one that parses and does not compile (`return`) are run, and it is of no
+    matter what follows. SyntaxError, as `compile` raises it, where nothing is run.
     """
     flags = flags & _FUTURE_FLAGS | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the worker compiles the cell too, and warns
         tree = compile(source, filename, "exec", flags=flags | ast.PyCF_ONLY_AST, dont_inherit=True)
         assert isinstance(tree, ast.Module)
-        whole = compile(tree, filename, "exec", flags=flags, dont_inherit=True)
-        flow = _Flow(flags | whole.co_flags & _FUTURE_FLAGS)
+        tree, flags = _what_runs(tree, filename, flags)
+        flow = _Flow(flags)
         settled = flow.block(tree.body, frozenset(), where=_Where())
     return replace(flow.found.frozen(), settles=settled or frozenset(), submodules=_dotted_imports(tree))
+
+
+def _what_runs(tree: ast.Module, filename: str, flags: int) -> tuple[ast.Module, int]:
+    """With the `__future__` flags that hold in all of it: a late one holds from there on."""
+    try:
+        return tree, flags | compile(tree, filename, "exec", flags=flags, dont_inherit=True).co_flags & _FUTURE_FLAGS
+    except SyntaxError:
+        runs = ast.Module(list(takewhile(partial(_compiles, filename=filename, flags=flags), tree.body)), [])
+        if not runs.body:
+            raise
+        is_all = len(runs.body) == len(tree.body)
+        return (runs, flags) if is_all else _what_runs(runs, filename, flags)
+
+
+def _compiles(statement: ast.stmt, filename: str, flags: int) -> bool:
+    try:
+        compile(ast.Module([statement], []), filename, "exec", flags=flags, dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _dotted_imports(tree: ast.AST) -> frozenset[str]:

@@ -146,11 +146,9 @@ class Sending:
         self._handles: dict[str, Kept] = {}
 
     def _flow(self, directory: str) -> Flow:
-        number, message, shelf = self._run.source.number, terminal.message(self._run.shell), self._runtime.left_out
-        most_bytes = self._run.settings.output_budget_bytes
-        return Flow(
-            TextReader(directory), Budget(most_bytes, cell=number, shelve=lambda: shelf.of(number, run=message))
-        )
+        run, number = self._run, self._run.source.number
+        shelve = partial(self._runtime.left_out.of, number, run=terminal.message(run.shell))
+        return Flow(TextReader(directory), Budget(run.settings.output_budget_bytes, cell=number, shelve=shelve))
 
     def _described(self, places: tuple[str, ...], names: cells.Names) -> cells.CellRequest:
         run, source, shell = self._run, self._run.source, self._run.shell

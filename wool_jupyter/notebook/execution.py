@@ -140,7 +140,7 @@ class Execution:
                 self._delivered |= delivered
             case cells.Ask():
                 return cells.encode(cells.Answer(None, pickle.dumps(_nobody_answers())))
-            case cells.Display() | cells.Clear() | cells.Failure() | cells.Comm() | cells.Notice():
+            case _ if isinstance(event, cells.Shown):
                 await self._in_turn(partial(self._show, event))
         return None
 
@@ -183,7 +183,7 @@ class Execution:
         self.record.add(Shown(name, text))
         self.place.stream(name, text)
 
-    def _show(self, event: cells.InPlace) -> None:
+    def _show(self, event: cells.Shown) -> None:
         assert self.sending is not None
         self.sending.text.came()
         self._show_text(joined(self.sending.text.ready(event.at)))

@@ -3,7 +3,9 @@
 import sys
 from typing import TYPE_CHECKING
 
-from wool_jupyter.notebook import comment_form, completion, joblib_offer
+from traitlets import TraitError
+
+from wool_jupyter.notebook import comment_form, completion, help_form, joblib_offer
 from wool_jupyter.notebook.lab_link import LabLink
 from wool_jupyter.notebook.magics import Wool
 from wool_jupyter.notebook.on_demand import loaded_runtime
@@ -20,14 +22,28 @@ def load(shell: "InteractiveShell") -> None:
     global _lab
     if hasattr(shell, "notebook_is_elsewhere"):
         return
-    wool = Wool(shell)
+    wool = _made(shell)
     shell.register_magics(wool)
     comment_form.load(shell)
+    help_form.load(shell)
     completion.install(shell, wool)
     kernel = _kernel_of(shell)
     if kernel is not None and _lab is None:
         _lab = LabLink(kernel, wool)
     joblib_offer.offer()
+
+
+def _made(shell: "InteractiveShell") -> Wool:
+    """Options that can't be are left out, with a line: `%config` leaves one that it has refused in the shell's (traitlets 5.14).
+    IPython leaves what is only half made among what `%config` sets."""
+    before = list(shell.configurables)
+    try:
+        return Wool(shell)
+    except TraitError as error:
+        shell.configurables[:] = before
+        shell.config.pop(Wool.__name__, None)
+        print(f"wool: the options of Wool are left out: {error}", file=sys.stderr)
+        return Wool(shell)
 
 
 def _kernel_of(shell: "InteractiveShell") -> "IPythonKernel | None":
@@ -44,6 +60,7 @@ def unload(shell: "InteractiveShell") -> None:
         _lab = None
     completion.remove(shell)
     comment_form.unload(shell)
+    help_form.unload(shell)
     manager = shell.magics_manager
     for kind in ("cell", "line"):
         manager.magics[kind].pop("wool", None)

@@ -208,11 +208,7 @@ class Door:
 
     def glance(self) -> Snapshot:
         """Of this moment, at once."""
-
-        async def on_the_loop() -> Snapshot:
-            return self.feed.now()
-
-        return bridge().enter(on_the_loop()).result()
+        return bridge().call(self.feed.now).result()
 
 
 _door: Door | None = None

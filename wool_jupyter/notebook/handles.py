@@ -5,6 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
+from wool_jupyter.notebook import tracebacks
 from wool_jupyter.wire.cells import KeptResult
 from wool_jupyter.wire.standins import Kept
 
@@ -18,12 +19,17 @@ class Handles:
         """`changed` is called when a handle was made or has died: at any moment and on any thread."""
         self._changed = changed
         self._alive: dict[str, tuple[UUID, weakref.ref[Kept]]] = {}
-        self._dead: deque[tuple[UUID, str]] = deque(
-            maxlen=10_000
-        )  # filled by finalizers, at any moment and on any thread
+        # Filled by finalizers, at any moment and on any thread.
+        self._dead: deque[tuple[UUID, str]] = deque(maxlen=10_000)
 
     def make(self, result: KeptResult, worker: UUID, *, cell: int) -> Kept:
-        kept = Kept(result.key, worker, name=result.name or "_", kind=result.kind, cell=cell)
+        kept = Kept(
+            *(result.key, worker),
+            name=result.name or "_",
+            kind=result.kind,
+            cell=cell,
+            refused=tracebacks.show_users_frames,
+        )
         self._alive[result.key] = worker, weakref.ref(kept)
         weakref.finalize(kept, self._died, worker, result.key)
         self._changed()

@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from wool_jupyter.errors import in_words
 from wool_jupyter.notebook.shipment import Shipment
-from wool_jupyter.wire import buffers, classes, patching, pickling, type_facts
+from wool_jupyter.wire import buffers, classes, patching, type_facts
+from wool_jupyter.wire.unhindered import unhindered
 
 
 @dataclass
@@ -64,7 +65,7 @@ def load(reply: buffers.Parcel, shipment: Shipment, *, takes: Callable[[str], bo
     stream, out_of_band = buffers.take(reply)
     unpickler = _HomeUnpickler(io.BytesIO(stream), iter(out_of_band), shipment)
     arrived = Arrived()
-    with pickling.unhindered():
+    with unhindered():
         while True:
             unpickler.missing = ""
             try:
@@ -99,7 +100,7 @@ def come_home(arrived: Arrived, shipment: Shipment, *, deleted: tuple[str, ...])
     """Into the namespace; originals take over what has changed. Not to be interrupted: half of it would be worse than either.
     Returns what to tell the user."""
     namespace = shipment.namespace
-    with pickling.unhindered():
+    with unhindered():
         patch = patching.Patch(arrived.contents, shipment.originals if arrived.contents else {})
     for change in arrived.class_changes:
         classes.apply_change(change)

@@ -212,7 +212,7 @@ class _Waiting:
                 self._interrupts.saw(delivered=delivered)
             case cells.Ask():
                 return cells.encode(self._asked(event))
-            case cells.Display() | cells.Clear() | cells.Failure() | cells.Comm() | cells.Notice():
+            case _ if isinstance(event, cells.Shown):
                 self._replay.event(event)
         return None
 

@@ -71,7 +71,7 @@ class Wool(Magics):  # type: ignore[misc]
         nargs="+",
         action="append",
         metavar="NAMES",
-        help="Variables that the cell gets, separated by commas, instead of those that it reads; `new=old` renames one.",
+        help=usage.OPTIONS["-i"][1],
     )
     @argument(
         "-o",
@@ -80,14 +80,9 @@ class Wool(Magics):  # type: ignore[misc]
         nargs="+",
         action="append",
         metavar="NAMES",
-        help="Variables that come back, separated by commas and whatever their size, instead of all that the cell assigns; "
-        "`new=old` renames one.",
+        help=usage.OPTIONS["-o"][1],
     )
-    @argument(
-        "--bg",
-        action="store_true",
-        help="Return at once with a job: the cell runs in the background, and its output appears here all the same.",
-    )
+    @argument("--bg", action="store_true", help=usage.OPTIONS["--bg"][1])
     @cell_magic
     def wool(self, line: str, cell: str) -> Any:
         """Run this cell in a worker process of this notebook's pool.

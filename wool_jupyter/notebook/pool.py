@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from IPython.core.getipython import get_ipython
 
 from wool_jupyter import host
-from wool_jupyter.notebook import joblib_offer, jobs, magics, tracebacks
+from wool_jupyter.notebook import joblib_offer, jobs, magics, terminal, tracebacks
 from wool_jupyter.notebook.borrowed import BorrowedPool
 from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.runtime import Runtime, runtime
@@ -156,10 +156,7 @@ class Pool:
 
 def _cell_of(shell: Any) -> object:
     """Of the caller's thread."""
-    get_parent = getattr(shell, "get_parent", None)
-    if get_parent is None:
-        return getattr(shell, "execution_count", None)
-    return get_parent().get("header", {}).get("msg_id")
+    return getattr(shell, "execution_count", None) if terminal.is_terminal(shell) else terminal.message(shell)
 
 
 @contextmanager

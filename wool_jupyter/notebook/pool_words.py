@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MANY = 4  # workers per CPU are worth a word
 _SHOWN = {"logs": "a log", "output": "output"}
 _NAMES = 8  # are listed
-_NO_POOL = "a pool needs at least one worker"
+_AT_LEAST_ONE = "a pool needs at least one worker"
 
 
 def run(arguments: Any, options: "Wool") -> Any:
@@ -57,13 +57,13 @@ def _check(arguments: Any) -> None:
             hint = f"; `%wool scale {number}` changes the number of workers" if action == "scale" else ""
             raise UsageError(f"%wool {action} takes no -n{hint}")
         if number < 1:
-            needs = f"{_SHOWN[action]} is shown by lines, at least one" if action in _SHOWN else _NO_POOL
+            needs = f"{_SHOWN[action]} is shown by lines, at least one" if action in _SHOWN else _AT_LEAST_ONE
             raise UsageError(f"{needs}, not {number}")
     if action == "scale":
         if what is None or not what.lstrip("-").isdecimal():
             raise UsageError(f"%wool scale takes a number of workers, as in `%wool scale 4`, not {what or 'nothing'}")
         if int(what) < 1:
-            raise UsageError(f"{_NO_POOL}, not {what}; `%wool stop` ends it")
+            raise UsageError(f"{_AT_LEAST_ONE}, not {what}; `%wool stop` ends it")
     elif what is not None and action not in ("restart", "interrupt", "output"):
         hint = f"; `%wool {action} -n {what}` would" if action in ("start", "logs") and what.isdecimal() else ""
         raise UsageError(f"%wool {action} does not take `{what}`{hint}")
@@ -155,7 +155,7 @@ def _restart_worker(prefix: str) -> None:
     kept = runtime.handles.on()
     worker = runtime.bridge.enter(by_hand.restart(pool, prefix)).result()
     lost = _lost([each for each in kept if each.worker.hex == worker.uid])
-    print(f"wool: ended worker {worker.uid[: by_hand.SHORT]}, and another takes its place{lost}")
+    print(f"wool: ended worker {worker.name}, and another takes its place{lost}")
 
 
 def _lost(kept: "list[Kept]") -> str:
@@ -171,7 +171,7 @@ def _interrupt(prefix: str) -> None:
     from wool_jupyter.notebook import by_hand
 
     workers = runtime.bridge.enter(by_hand.interrupt(pool, prefix)).result()
-    names = ", ".join(worker.uid[: by_hand.SHORT] for worker in workers)
+    names = ", ".join(worker.name for worker in workers)
     print(f"wool: interrupted {names}" if names else "wool: no worker runs anything")
 
 
@@ -179,7 +179,9 @@ def _running() -> "tuple[Runtime, KernelPool]":
     runtime = on_demand.loaded_runtime()
     pool = None if runtime is None else runtime.running
     if runtime is None or pool is None:
-        raise UsageError("no pool runs; the next %%wool cell starts one")
+        from wool_jupyter.notebook import table
+
+        raise UsageError(table.NO_POOL)
     return runtime, pool
 
 

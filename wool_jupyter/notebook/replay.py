@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-Shown = cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice
-
 
 class Replay:
     """Of one cell."""
@@ -39,7 +37,7 @@ class Replay:
         else:
             self._streams.write(self._flow.ready())
 
-    def event(self, event: Shown) -> None:
+    def event(self, event: cells.Shown) -> None:
         match event:
             case cells.Display():
                 self._display(event)

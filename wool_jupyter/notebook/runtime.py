@@ -96,10 +96,8 @@ class Runtime:
         if os.getpid() != self._pid:
             raise WoolError("The pool belongs to the process that this one was forked from")
         with self._lock:
-            if (
-                self._home is not None and not self._home.is_intact
-            ):  # something swept it away: a cell, or a cleaner of temporary files
-                self.end()
+            if self._home is not None and not self._home.is_intact:
+                self.end()  # something swept it away: a cell, or a cleaner of temporary files
             if self.running is not None:
                 self.store.budget_bytes = settings.data_budget_bytes
                 return self.running, False
@@ -195,9 +193,10 @@ class Runtime:
 
     def follow(self, text: Text, worker: UUID, show: Show) -> None:
         """What its threads and children print from now on."""
-        self.bridge.start(self._late_text.follow(text, worker, show, alive=self._alive), "late text")
+        self.bridge.start(self._late_text.follow(text, worker, show, alive=self.alive), "late text")
 
-    def _alive(self) -> set[UUID]:
+    def alive(self) -> set[UUID]:
+        """The workers. On the loop."""
         pool = self.running
         return set() if pool is None else {worker.uid for worker in pool.crew.snapshot()}
 
@@ -216,11 +215,7 @@ class Runtime:
     def workers(self) -> "list[WorkerSnapshot]":
         """Oldest first; none without a pool."""
         pool = self.running
-
-        async def on_the_loop() -> "list[WorkerSnapshot]":
-            return [] if pool is None else pool.crew.snapshot()
-
-        return self.bridge.enter(on_the_loop()).result()
+        return [] if pool is None else self.bridge.call(pool.crew.snapshot).result()
 
     def stop(self) -> bool:
         """Ends the pool. False if none ran. At most 3 s; what is left then is the nursery's to end."""

@@ -14,10 +14,11 @@ from uuid import UUID
 
 from wool_jupyter.errors import CannotShip, KeptOnWorker
 from wool_jupyter.notebook.capture import Capture
-from wool_jupyter.wire import culprits, pickling, shell_names, standins, type_facts, views
+from wool_jupyter.wire import culprits, shell_names, standins, type_facts, views
 from wool_jupyter.wire.cells import Names
 from wool_jupyter.wire.rows import Failed, Row
 from wool_jupyter.wire.store import Lease, Store
+from wool_jupyter.wire.unhindered import unhindered
 
 # Made anew by the worker's shell. The history is shipped when the cell names a part of it: Out may be large.
 _OWN = shell_names.SHELL | shell_names.MODULE
@@ -137,7 +138,7 @@ class Shipment:
         self._row = Row(bases=self._bases, left_behind=self._left_behind)
         self._pickler = self._row.pickler
         self._stood_for: dict[int, Any] = {}  # id of a stand-in -> what stayed
-        with pickling.unhindered():
+        with unhindered():
             too_late = self._row.dump_all(
                 lambda: self._wanted() | self._needed, self._source.__getitem__, self._dump, order=self._order
             )
@@ -216,7 +217,7 @@ class Shipment:
     def digests_now(self) -> dict[str, bytes]:
         """Of the same objects as they are now. Raises what pickling them raises."""
         now = Row(bases=self._bases, left_behind=self._left_behind)
-        with pickling.unhindered():
+        with unhindered():
             for dump, root in zip(self._row.dumps, self._row.roots, strict=True):
                 now.dump(dump.name, root, value=root[0])
         return dict(now.digests())
@@ -227,10 +228,6 @@ class Shipment:
             if isinstance(self.namespace.get(name.partition(".")[0]), types.ModuleType):
                 with contextlib.suppress(ImportError):  # in a branch that was not taken
                     importlib.import_module(name)
-
-    @property
-    def shipped(self) -> set[str]:
-        return self._row.names
 
     @functools.cached_property
     def originals(self) -> dict[int, Any]:

@@ -52,6 +52,11 @@ class Worker(_Record, frozen=True):
     rss: int | None
     peak: int | None
 
+    @property
+    def name(self) -> str:
+        """For people: the beginning of its uid."""
+        return self.uid[:8]
+
 
 class Cell(_Record, frozen=True):
     """A run of a cell; the notebook's last one of each cell."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.compilerop import code_name
 
-from wool_jupyter.notebook import comment_form, tracebacks
+from wool_jupyter.notebook import comment_form, terminal, tracebacks
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -83,9 +83,7 @@ def _raw_cells(shell: "InteractiveShell") -> Iterator[str]:
 
 
 def _requested(shell: "InteractiveShell") -> str:
-    get_parent = getattr(shell, "get_parent", None)  # a kernel's shell only
-    parent = get_parent() if get_parent is not None else None
-    content = parent.get("content") if isinstance(parent, dict) else None
+    content = terminal.request(shell).get("content")
     code = content.get("code") if isinstance(content, dict) else None
     return code if isinstance(code, str) else ""
 

@@ -34,11 +34,50 @@ class Scan(ast.NodeVisitor):
         self.embedded: list[Embedded] = []
         self.whole_namespace = False
         self._statement_value = statement.value if isinstance(statement, ast.Expr) else None
+        self._prints = {"print"} - settled
         self._evaluators = _EVALUATORS - settled
         self._whole_by_mention = self._evaluators | {"globals"} - settled
         self._whole_without_arguments = _WHOLE_WITHOUT_ARGUMENTS - settled
         self._function_depth = 0
         self.visit(statement)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """A text that stands alone is a comment, or what the cell shows."""
+        self._visit_spoken(node.value)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        match node.exc:
+            case ast.Call(func=function, args=args, keywords=keywords):
+                self.visit(function)
+                self._visit_spoken(*args, *(keyword.value for keyword in keywords))
+            case ast.expr() as error:
+                self.visit(error)
+        if node.cause:
+            self.visit(node.cause)
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        self.visit(node.test)
+        if node.msg:
+            self._visit_spoken(node.msg)
+
+    def _visit_spoken(self, *nodes: ast.AST) -> None:
+        """Texts among these are for people: no word in them is a variable that somebody reads."""
+        for node in nodes:
+            match node:
+                case ast.Constant(value=str()):
+                    pass
+                case ast.JoinedStr(values=parts):
+                    self._visit_spoken(*parts)
+                case ast.FormattedValue(value=value, format_spec=spec):
+                    self.visit(value)
+                    self._visit_spoken(*([spec] if spec else []))
+                case ast.BinOp():
+                    self._visit_spoken(*_terms(node))
+                case ast.Call(func=ast.Attribute(value=ast.Constant(value=str()), attr="format"), args=args):
+                    for each in [*args, *node.keywords]:
+                        self.visit(each)
+                case _:
+                    self.visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str):
@@ -49,12 +88,8 @@ class Scan(ast.NodeVisitor):
         self.visit(node.value)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
-        """Without recursion on the left: a sum may have a thousand terms."""
-        left: ast.expr = node
-        while isinstance(left, ast.BinOp):
-            self.visit(left.right)
-            left = left.left
-        self.visit(left)
+        for term in _terms(node):
+            self.visit(term)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.walrus.add(node.target.id)
@@ -84,6 +119,8 @@ class Scan(ast.NodeVisitor):
             case ast.Call(func=ast.Attribute(attr=attr), args=[*parts]) if attr in _RUN_MAGIC and _is_magic(parts):
                 self.visit(node.func)
                 self._magic(node, *[ast.literal_eval(part) for part in parts])
+            case ast.Call(func=ast.Name(id=name), args=parts, keywords=keywords) if name in self._prints:
+                self._visit_spoken(*parts, *(keyword.value for keyword in keywords))
             case _:
                 self.generic_visit(node)
 
@@ -156,6 +193,14 @@ def _evaluated_children(node: ast.AST) -> Iterable[ast.AST]:
         case ast.ClassDef():
             return [*node.decorator_list, *node.bases, *node.keywords]
     return ast.iter_child_nodes(node)
+
+
+def _terms(node: ast.expr) -> Iterator[ast.expr]:
+    """Without recursion on the left: a sum may have a thousand."""
+    while isinstance(node, ast.BinOp):
+        yield node.right
+        node = node.left
+    yield node
 
 
 def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:

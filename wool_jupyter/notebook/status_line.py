@@ -64,5 +64,5 @@ def _words(snapshot: Snapshot, about: About) -> str:
             used = "" if worker.cpu is None else f", {worker.cpu:.0%} CPU"
             memory = "" if worker.rss is None else f", {size(worker.rss)}"
             since = span(snapshot.time - running.since)
-            return f"wool: worker {worker.uid[:8]} (pid {worker.pid}) at work for {since}{used}{memory}"
+            return f"wool: worker {worker.name} (pid {worker.pid}) at work for {since}{used}{memory}"
     return f"wool: {about.label} waits for a free worker"

@@ -100,7 +100,7 @@ class Submissions:
             # Whether all calls are over is known on the loop: the last one may be settled just now. The last lines of a flood are
             # the cell's, too, and who runs it may listen no longer.
             with suppress(TimeoutError):
-                self._runtime.bridge.enter(self._cell_has_ended()).result(_LAST_LINES_S)
+                self._runtime.bridge.call(self._end_if_over).result(_LAST_LINES_S)
 
         shell.events.register("post_run_cell", cell_ended)
 
@@ -128,11 +128,11 @@ class Submissions:
     async def _watch(self) -> None:
         stopped = StoppedWorkers()
         try:
-            while self._unfinished:
+            while self._unfinished or (self._cell_runs and not self._go_on.isdisjoint(self._runtime.alive())):
                 await asyncio.sleep(_EVERY_S)
                 for flow in list(self._flows.values()):
                     self._show.text(flow.due())
-                for text in stopped.look(self._workers):
+                for text in stopped.look(self._workers) if self._unfinished else ():
                     self.notice(text)
         finally:
             self._watched = False
@@ -152,7 +152,7 @@ class Submissions:
             if isinstance(event, cells.InPlace):
                 flow.came()
             self._show.text(flow.ready(event.at))
-            if isinstance(event, cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice):
+            if isinstance(event, cells.Shown):
                 self._show.event(event, flow)
         self._show.text(flow.lull() if is_idle else flow.ready())
         (self._go_on.add if goes_on else self._go_on.discard)(worker)
@@ -179,9 +179,6 @@ class Submissions:
         if over:
             self._runtime.bridge.post(self._end_if_over)
 
-    async def _cell_has_ended(self) -> None:
-        self._end_if_over()
-
     def _end_if_over(self) -> None:
         with self._lock:
             if self._unfinished or self._cell_runs or self._is_over:
@@ -200,8 +197,8 @@ class Submissions:
 def _budget(runtime: Runtime, shell: "InteractiveShell | None", most_bytes: int | None) -> Budget:
     if shell is None:  # a program: its output is not kept in a notebook
         return Budget(None, cell=0, shelve=LeftOut)
-    number, message, shelf = running_number(shell), terminal.message(shell), runtime.left_out
-    return Budget(most_bytes, cell=number, shelve=lambda: shelf.of(number, run=message))
+    number = running_number(shell)
+    return Budget(most_bytes, cell=number, shelve=partial(runtime.left_out.of, number, run=terminal.message(shell)))
 
 
 class _Pressed:
@@ -247,7 +244,7 @@ class _Under:
                 self._context.run(self._streams[name].write, text)
             before = name
 
-    def event(self, event: cells.Display | cells.Clear | cells.Failure | cells.Comm | cells.Notice, flow: Flow) -> None:
+    def event(self, event: cells.Shown, flow: Flow) -> None:
         match event:
             case cells.Failure():
                 self.text(iter([("stderr", "\n".join([*event.traceback, ""]))]))

@@ -8,7 +8,6 @@ from wool_jupyter.wire.store import Use
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SPANS = ((86400, "d"), (3600, "h"), (60, "min"))
-_SHORT = 8  # digits of a uid
 
 NO_POOL = "no pool runs; the next %%wool cell starts one"
 
@@ -41,7 +40,7 @@ def as_html(snapshot: Snapshot) -> str:
 
 def _words(worker: Worker, now: float) -> tuple[str, ...]:
     return (
-        f"worker {worker.uid[:_SHORT]}",
+        f"worker {worker.name}",
         "" if worker.pid is None else f"pid {worker.pid}",
         worker.state,
         _runs(worker, now),
@@ -62,7 +61,7 @@ def _row(worker: Worker, now: float) -> str:
         str(worker.done),
         *_remarks(worker, now),
     )
-    name = f'<th scope="row"><code>{worker.uid[:_SHORT]}</code></th>'
+    name = f'<th scope="row"><code>{worker.name}</code></th>'
     return f"<tr>{name}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 

@@ -12,10 +12,16 @@ def is_terminal(shell: "InteractiveShell") -> bool:
     return not hasattr(shell, "kernel")
 
 
-def message(shell: "InteractiveShell") -> str:
-    """The id of the front end's request that runs; "" in a terminal."""
+def request(shell: "InteractiveShell | None") -> dict[str, Any]:
+    """The front end's, that the caller's thread runs; empty in a terminal."""
     get_parent = getattr(shell, "get_parent", None)
-    return str((get_parent() or {}).get("header", {}).get("msg_id", "")) if get_parent else ""
+    found = get_parent() if get_parent is not None else None
+    return found if isinstance(found, dict) else {}
+
+
+def message(shell: "InteractiveShell | None") -> str:
+    """The id of that request; "" in a terminal."""
+    return str(request(shell).get("header", {}).get("msg_id", ""))
 
 
 def size(shell: "InteractiveShell") -> tuple[int, int] | None:

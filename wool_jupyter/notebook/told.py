@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from wool_jupyter.errors import WorkerDied
+from wool_jupyter.notebook import terminal
 from wool_jupyter.notebook.feed import door
 from wool_jupyter.pool import events
 from wool_jupyter.wire import cells
@@ -30,8 +31,7 @@ def about_cell(
 
 def notebook_id(shell: "InteractiveShell") -> str:
     """Of the running cell, from who sent it; "" where it does not say (terminal, nbclient)."""
-    parent = shell.get_parent() if hasattr(shell, "get_parent") else None
-    return str((parent or {}).get("metadata", {}).get("cellId") or "")
+    return str(terminal.request(shell).get("metadata", {}).get("cellId") or "")
 
 
 @dataclass(slots=True)

@@ -19,11 +19,14 @@ COMMANDS = {  # command -> what follows it, what it does
     "help": ("", "this text"),
 }
 
-_OF_A_CELL = (
-    ("-i NAMES", "the variables that it gets, instead of those that it reads; new=old renames one"),
-    ("-o NAMES", "those that come back, instead of all that it assigns; new=old renames one"),
-    ("--bg", "return at once with a job: other cells run meanwhile"),
-)
+OPTIONS = {  # of a cell: option -> what follows it, what it does
+    "-i": (
+        "NAMES",
+        "the variables that it gets, separated by commas, instead of those that it reads; new=old renames one",
+    ),
+    "-o": ("NAMES", "those that come back, whatever their size, instead of all that it assigns; new=old renames one"),
+    "--bg": ("", "return at once with a job: other cells run meanwhile"),
+}
 
 
 def of_a_cell() -> str:
@@ -32,13 +35,12 @@ def of_a_cell() -> str:
             "%%wool [-i NAMES] [-o NAMES] [--bg]",
             "    Run this cell in a worker process: its output appears here, and its variables come back.",
             "",
-            *_table(_OF_A_CELL),
+            *_table(OPTIONS),
         ]
     )
 
 
 def of_all() -> str:
-    commands = ((f"{word} {what}".rstrip(), does) for word, (what, does) in COMMANDS.items())
     return "\n".join(
         [
             of_a_cell(),
@@ -47,7 +49,7 @@ def of_all() -> str:
             "    Run a line on a worker: best = %wool search(grid)",
             "",
             "%wool COMMAND",
-            *_table(tuple(commands)),
+            *_table(COMMANDS),
             "",
             "A WORKER is meant by the beginning of its name. `%%wool?` and `%wool?` have examples, `%config Wool` has options.",
         ]
@@ -59,6 +61,7 @@ def of_a_command(word: str) -> str:
     return f"{f'%wool {word} {what}'.rstrip()}\n    {does[0].upper()}{does[1:]}."
 
 
-def _table(rows: "tuple[tuple[str, str], ...]") -> list[str]:
+def _table(known: dict[str, tuple[str, str]]) -> list[str]:
+    rows = [(f"{word} {what}".rstrip(), does) for word, (what, does) in known.items()]
     width = max(len(left) for left, _ in rows)
     return [f"  {left.ljust(width)}  {right}" for left, right in rows]

@@ -31,9 +31,8 @@ from wool_jupyter.nursery.children import Children, spawn
 from wool_jupyter.nursery.template import Template
 
 _LOOK_FOR_PARENT_S = 1.0  # only where there is no descriptor for the kernel's process
-_NEWS_S = (
-    1.0  # between the end of the kernel's descriptors and that of its process: it may have much memory to give back
-)
+# Between the end of the kernel's descriptors and that of its process: it may have much memory to give back.
+_NEWS_S = 1.0
 _PAUSE_S = 0.02  # between two looks whether that process has ended
 _REAP_S = 1.5  # a killed process that holds much memory takes long to go; files must not wait for it
 
@@ -204,7 +203,7 @@ class _Nursery:
             self._send(event="failed", uid=uid, reason="it reported something that is not JSON")
         else:
             self._send(event="ready", uid=uid, report=report)
-            importlib.import_module(_SWEEPING)
+            _get_ready_to_sweep()
 
     def _on_signals(self) -> None:
         if signal.SIGTERM in self._woken.recv(4096):
@@ -248,6 +247,14 @@ class _Nursery:
             self._over = True
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
         self._selector.modify(self._control.fileno(), events, self._on_control)
+
+
+def _get_ready_to_sweep() -> None:
+    """An installation that is broken, or just being replaced, costs no worker: whoever comes next sweeps, too."""
+    try:
+        importlib.import_module(_SWEEPING)
+    except Exception as error:  # noqa: BLE001 (whatever an import raises)
+        sys.stderr.write(f"the files of a kernel that is killed will stay: {type(error).__name__}: {error}\n")
 
 
 def _signals_as_bytes() -> socket.socket:

@@ -46,7 +46,7 @@ class _NothingLeft(Exception):
 
 
 class Run:
-    """Calls of one origin on one worker, from the turn that has come to the last outcome."""
+    """On the queue's loop. `serve` is awaited once."""
 
     def __init__(self, queue: "CallQueue", section: int) -> None:
         self._queue = queue

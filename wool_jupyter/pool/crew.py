@@ -59,8 +59,9 @@ class Crew:
         tell: events.Tell = events.to_nobody,
         options: ChannelOptions = _OPTIONS,
     ) -> None:
-        """`proxy` follows the discovery in which `publisher` announces. `admitted`: what a worker has to wait for, once it is
-        announced, before its main thread counts as free. `pinned`: whether a smaller crew must not let a worker go."""
+        """Whoever has made the processes closes them after `stop`. `proxy` follows the discovery in which `publisher` announces.
+        `admitted`: what a worker has to wait for, once it is announced, before its main thread counts as free. `pinned`: whether a
+        smaller crew must not let a worker go."""
         self._directory = home.directory
         self._processes = processes
         self._nursery = nursery = processes.nursery
@@ -373,7 +374,6 @@ class Crew:
         for member in members:
             member.ended_by_us = member.ended_by_us or "as the pool was stopped"
         await self._tasks.close()
-        self._processes.close()
         await asyncio.gather(*(self._end_at_stop(member, by) for member in members))
         self._roster.clear()
         await self._starts.settled()

@@ -139,6 +139,9 @@ class Executor(concurrent.futures.Executor):
         self._unfinished: set[Item] = set()
         self._is_shut_down = False
 
+    def __repr__(self) -> str:
+        return "<Executor of a pool's workers>"
+
     @property
     def main_threads(self) -> int:
         """How many calls may run side by side."""

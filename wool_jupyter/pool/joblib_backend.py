@@ -128,9 +128,8 @@ class _Call:
         self._callbacks = Callbacks()  # its own, for there the tasks are taken from a generator of the user's
         self._context = contextvars.copy_context()  # what is printed there belongs to this cell
         self._raised: list[tuple[BaseException, TracebackType | None]] = []
-        self._lock = (
-            threading.RLock()
-        )  # between the last batches and the end, which may come from a garbage collection on any thread
+        # Between the last batches and the end, which may come from a garbage collection on any thread.
+        self._lock = threading.RLock()
         self._over = False
         self._closed = False
         origin.submitted(

@@ -220,9 +220,8 @@ class KernelPool:
         self._stopped = True
         await self.calls.stop()
         await self._tasks.close()
-        with suppress(
-            DiscoveryNamespaceNotFound
-        ):  # the home's files were removed from outside: the proxy says so as it ends
+        # The home's files were removed from outside: the proxy says so as it ends.
+        with suppress(DiscoveryNamespaceNotFound):
             await self._resources.aclose()
 
 

@@ -28,6 +28,9 @@ class Results(Iterator[T], Generic[T]):
         self._failure: BaseException | None = None  # of the arguments: raised when the results before it were fetched
         self._fill()
 
+    def __repr__(self) -> str:
+        return "<Results of a map: `list` or a loop takes them>"
+
     def __iter__(self) -> Self:
         return self
 
@@ -83,6 +86,9 @@ class SizedResults(Results[T]):
     def __init__(self, size: int, submit: Submit[T], rows: Iterator[tuple[Any, ...]], **options: Any) -> None:
         super().__init__(submit, rows, **options)
         self._size = size
+
+    def __repr__(self) -> str:
+        return f"<Results of a map of {self._size}: `list` or a loop takes them>"
 
     def __len__(self) -> int:
         return self._size

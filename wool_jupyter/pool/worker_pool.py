@@ -201,9 +201,11 @@ class WorkerPool:
         if hasattr(publisher, "__aenter__"):
             publisher = await self._enter(resources, publisher, "publisher")
         setups.write(home.directory, setups.pack(self._channel_options, self._backpressure))
+        processes = Processes(home, await home.nursery(os.environ), environment=os.environ)
+        resources.callback(processes.close)
         crew = Crew(
             home,
-            Processes(home, await home.nursery(os.environ), environment=os.environ),
+            processes,
             proxy=self.proxy,
             publisher=publisher,
             most=self._workers,

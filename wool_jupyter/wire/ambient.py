@@ -56,7 +56,7 @@ def _generators() -> Iterator[Generator]:
     return (each for each in ASPECTS.values() if isinstance(each, Generator) and each.is_here)
 
 
-_SLOW = frozenset({"umask", "logging"})
+_NOTICED = tuple(aspect for aspect in ASPECTS.values() if not (aspect.of_cells or aspect.slow))
 _OF_CONTEXT = tuple(name for name, aspect in ASPECTS.items() if aspect.of_context)
 
 Cursory = tuple[Any, ...]
@@ -65,7 +65,7 @@ Cursory = tuple[Any, ...]
 def cursory() -> Cursory:
     """Had in microseconds: two that are equal mean the same directory, environment and path, which change most often."""
     try:
-        found = os.stat(".")  # noqa: PTH116
+        found = os.stat(".")
         place: tuple[int, int] | None = (found.st_dev, found.st_ino)
     except OSError:
         place = None
@@ -73,9 +73,8 @@ def cursory() -> Cursory:
 
 
 def noticed() -> tuple[object, ...]:
-    """By keys: two that are equal mean that `of_calls` tells the same, but for the umask and loggers, which take longer than all
-    else."""
-    return tuple(_key(aspect) for name, aspect in ASPECTS.items() if not (aspect.of_cells or name in _SLOW))
+    """By keys: two that are equal mean that `of_calls` tells the same, but for what is slow to tell."""
+    return tuple(map(_key, _NOTICED))
 
 
 def _key(aspect: Aspect) -> object:

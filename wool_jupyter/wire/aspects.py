@@ -31,6 +31,7 @@ class Aspect:
     imports: bool = False  # worth an import where it is to be written
     of_context: bool = False  # kept in a context variable: each cell begins with the defaults
     of_cells: bool = False  # does not concern calls
+    slow: bool = False  # takes longer than all else
     late: bool = False  # of the process, but made of classes, or used by the import of libraries
     # Sooner had than what is read, which pickles alike as long as this is equal; it gives None where it can't tell. Without one,
     # what is read is its own key if it consists of builtins.
@@ -60,9 +61,9 @@ def flat(value: Any) -> bytes | None:
 
 def _read_cwd() -> tuple[str, int, int]:
     """Which directory it is, beside its name: one that was made anew is another. One that is gone is still to be had on Linux."""
-    found = os.stat(".")  # noqa: PTH116
+    found = os.stat(".")
     try:
-        path = os.getcwd()  # noqa: PTH109
+        path = os.getcwd()
     except FileNotFoundError:
         if not os.path.lexists("/proc/self/cwd"):
             raise
@@ -322,10 +323,8 @@ def _read_shell() -> dict[str, Any]:
     if shell is None:
         return {}
     options = {name: getattr(shell, name) for name in ("ast_node_interactivity", "autoawait", "colors")}
-    return {
-        **options,
-        "InlineBackend": dict(shell.config.InlineBackend),
-    }  # `%config` keeps it there until pyplot is imported
+    waiting = shell.config.InlineBackend  # `%config` keeps it there until pyplot is imported
+    return {**options, "InlineBackend": dict(waiting)}
 
 
 def _write_shell(_before: Any, after: dict[str, Any]) -> None:
@@ -362,7 +361,7 @@ ASPECTS = {
     "argv": Aspect(lambda: list(sys.argv), _write_argv),
     "recursion limit": Aspect(sys.getrecursionlimit, lambda _, after: sys.setrecursionlimit(after)),
     "digits of an int": Aspect(sys.get_int_max_str_digits, lambda _, after: sys.set_int_max_str_digits(after)),
-    "umask": Aspect(_read_umask, lambda _, after: os.umask(after)),
+    "umask": Aspect(_read_umask, lambda _, after: os.umask(after), slow=True),
     "locale": Aspect(
         lambda: locale.setlocale(locale.LC_ALL),
         lambda _, after: locale.setlocale(locale.LC_ALL, after),
@@ -371,7 +370,7 @@ ASPECTS = {
     "socket timeout": Aspect(_read_socket_timeout, _write_socket_timeout, "socket"),
     "decimal": Aspect(_read_decimal, _write_decimal, "decimal", imports=True, of_context=True, key=_key_of_decimal),
     "warnings": Aspect(lambda: list(warnings.filters), _write_filters, late=True, key=_key_of_filters),
-    "logging": Aspect(loggers.read, loggers.write),
+    "logging": Aspect(loggers.read, loggers.write, slow=True),
     "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
     "figures": Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True, of_cells=True),
     "random": Generator(random.getstate, lambda _, after: random.setstate(after), late=True, key=random.getstate),

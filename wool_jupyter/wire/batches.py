@@ -75,7 +75,7 @@ class ItemLedger:
 def last_begun(directory: str) -> int:
     """0 if none has."""
     try:
-        with open(f"{directory}/{_LEDGER}", "rb") as file:  # noqa: PTH123
+        with open(f"{directory}/{_LEDGER}", "rb") as file:
             data = file.read(_NUMBER.size)
     except FileNotFoundError:
         return 0

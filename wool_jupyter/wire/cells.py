@@ -129,7 +129,8 @@ class Refused(_Event, frozen=True, tag="refused"):
     name: str  # of the variable, if it is one
 
 
-InPlace = Display | Clear | Failure | Comm | Notice | Ask  # between two texts: each has its mark in the order file
+Shown = Display | Clear | Failure | Comm | Notice
+InPlace = Shown | Ask  # between two texts: each has its mark in the order file
 Event = Display | Clear | Failure | Comm | Notice | Interrupted | Ask | Outcome | Refused
 
 

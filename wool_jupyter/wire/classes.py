@@ -16,29 +16,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _ids: "weakref.WeakKeyDictionary[type, str]" = weakref.WeakKeyDictionary()
-_classes: "weakref.WeakValueDictionary[str, type]" = weakref.WeakValueDictionary()
-_without_state: set[str] = set()  # made by a description whose state has not arrived yet
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The same, of a context whose classes live apart from the process's (`wire.homes`)."""
-
-    classes: "weakref.WeakValueDictionary[str, type]" = field(default_factory=weakref.WeakValueDictionary)
-    without_state: set[str] = field(default_factory=set)
+    classes: "weakref.WeakValueDictionary[str, type]" = field(default_factory=weakref.WeakValueDictionary)  # by id
+    without_state: set[str] = field(default_factory=set)  # made by a description whose state has not arrived yet
 
 
-registry: ContextVar[Registry | None] = ContextVar("registry", default=None)
+_of_process = Registry()
+registry: ContextVar[Registry | None] = ContextVar("registry", default=None)  # of a context with its own (`wire.homes`)
 
 
-def _known() -> "weakref.WeakValueDictionary[str, type]":
-    own = registry.get()
-    return _classes if own is None else own.classes
-
-
-def _unfinished() -> set[str]:
-    own = registry.get()
-    return _without_state if own is None else own.without_state
+def _here() -> Registry:
+    return registry.get() or _of_process
 
 
 # Written by the interpreter and by copyreg, never by a user.
@@ -57,31 +48,32 @@ def class_id(cls: type) -> str:
     found = _ids.get(cls)
     if found is None:
         found = _ids[cls] = uuid.uuid4().hex
-        _known()[found] = cls
+        _here().classes[found] = cls
     return found
 
 
 def class_by_id(ident: str) -> type:
-    return _known()[ident]
+    return _here().classes[ident]
 
 
 def known_ids() -> frozenset[str]:
     """Of the classes that have arrived, and live."""
-    return frozenset(_known())
+    return frozenset(_here().classes)
 
 
 def forget() -> None:
     """Later descriptions make new classes; objects that live on keep their old class, and its id."""
-    _classes.clear()
-    _without_state.clear()
+    _of_process.classes.clear()
+    _of_process.without_state.clear()
 
 
 def make_class(ident: str, maker: Callable[..., type], args: tuple[Any, ...]) -> type:
-    cls = _known().get(ident)
+    here = _here()
+    cls = here.classes.get(ident)
     if cls is None:
         cls = maker(*args)
-        _ids[cls], _known()[ident] = ident, cls
-        _unfinished().add(ident)
+        _ids[cls], here.classes[ident] = ident, cls
+        here.without_state.add(ident)
     return cls
 
 
@@ -176,10 +168,10 @@ def _of_notebook(cls: type) -> bool:
 
 
 def set_class_state(cls: type, state: Parts) -> None:
-    ident = _ids[cls]
-    if ident not in _unfinished():
+    ident, unfinished = _ids[cls], _here().without_state
+    if ident not in unfinished:
         return
-    _unfinished().discard(ident)
+    unfinished.discard(ident)
     for part, attributes in state.items():
         _set_attributes(cls, part, attributes)
     if isinstance(cls, abc.ABCMeta):

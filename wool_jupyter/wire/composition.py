@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from wool_jupyter.wire import code_names, rebuilding, shell_names
+from wool_jupyter.wire import code_names, loaded, rebuilding, shell_names
 from wool_jupyter.wire.identical import Identical
 
 _CONSTANTS = frozenset({int, float, complex, bool, str, bytes, type(None), type(...)})
@@ -22,9 +22,7 @@ class _MayChange(Exception):
 class Composition(NamedTuple):
     parts: Identical
     numbers: tuple[int, ...]  # in their order, each where the parts have a place for one
-    modules: tuple[
-        int, str
-    ]  # their number, and the last one: a submodule that came since may be reached through a package
+    modules: loaded.Glance  # a submodule that came since may be reached through a package
 
 
 def of(function: types.FunctionType) -> Composition | None:
@@ -35,9 +33,7 @@ def of(function: types.FunctionType) -> Composition | None:
         gathering.function(function)
     except (_MayChange, RecursionError):  # a long chain of functions: packing goes through it one by one
         return None
-    return Composition(
-        Identical(gathering.parts), tuple(gathering.numbers), (len(sys.modules), next(reversed(sys.modules)))
-    )
+    return Composition(Identical(gathering.parts), tuple(gathering.numbers), loaded.glance())
 
 
 class _Gathering:

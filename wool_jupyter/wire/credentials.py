@@ -10,14 +10,10 @@ from wool_jupyter.wire import layout
 TOKEN_KEY = "wool-token"
 
 
-_UNIX = "unix:"
-
-
 def token_for(address: str) -> str:
     """OSError if the worker's pool is gone. Empty for a worker that listens on a port."""
-    if not address.startswith(_UNIX):
-        return ""
-    return read_token(str(layout.pool_of(Path(address.removeprefix(_UNIX)))))
+    socket = layout.socket_at(address)
+    return "" if socket is None else read_token(str(layout.pool_of(socket)))
 
 
 def read_token(directory: str) -> str:

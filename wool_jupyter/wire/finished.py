@@ -1,6 +1,7 @@
 """What is over and only tells of it: joined threads and processes, closed pools, used-up generators, matches.
 
-Each arrives as one that has ended in the same way, and says the same when it is used. What still goes on does not travel.
+Each arrives as one that has ended in the same way, and says the same when it is used. What still goes on does not travel; threads
+and processes that have not begun do. Others are in `awaited` (of asyncio), `closed` and `shared`.
 Of `Pool`, the executor and processes this takes private names (of Python 3.11): where one is missing, the object stays where it is.
 Nothing here may count up what the standard library numbers threads and processes by.
 """
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from wool_jupyter.wire import type_facts
+from wool_jupyter.wire import awaited, closed, rebuilding, shared, type_facts
 
 _SEARCHED_AGAIN = 10_000  # characters before a match
 _OURS = "_wool_"  # attributes of a worker's threads
@@ -47,10 +48,6 @@ def _attributes(obj: Any, own: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in vars(obj).items() if name not in own and not name.startswith(_OURS)}
 
 
-def _set_attributes(obj: Any, attributes: dict[str, Any]) -> None:
-    vars(obj).update(attributes)
-
-
 def _base(cls: type, name: str) -> Any:
     return next(c for c in cls.__mro__ if c.__name__ == name)
 
@@ -59,10 +56,29 @@ def _base(cls: type, name: str) -> Any:
 
 
 def _thread(thread: threading.Thread) -> Reduced | None:
+    attributes = _attributes(thread, vars(threading.Thread(name="fresh")))
+    if thread.ident is None and thread not in threading._limbo:  # type: ignore[attr-defined]
+        attributes.update({name: getattr(thread, name) for name in _TO_RUN})
+        return (
+            fresh_thread,
+            (type(thread), thread.name, thread.daemon),
+            attributes,
+            None,
+            None,
+            rebuilding.set_attributes,
+        )
     if thread.ident is None or thread.is_alive():
         return None
-    attributes = _attributes(thread, vars(threading.Thread(name="fresh")))
-    return ended_thread, (type(thread), thread.name, thread.daemon), attributes, None, None, _set_attributes
+    return ended_thread, (type(thread), thread.name, thread.daemon), attributes, None, None, rebuilding.set_attributes
+
+
+_TO_RUN = ("_target", "_args", "_kwargs")
+
+
+def fresh_thread(cls: type[threading.Thread], name: str, daemon: bool) -> threading.Thread:
+    thread = cls.__new__(cls)
+    threading.Thread.__init__(thread, name=name, daemon=daemon)
+    return thread
 
 
 def ended_thread(cls: type[threading.Thread], name: str, daemon: bool) -> threading.Thread:
@@ -103,7 +119,7 @@ def _executor(executor: Any) -> Reduced | None:
     fresh = _base(type(executor), "ThreadPoolExecutor")(thread_name_prefix="fresh")
     attributes = _attributes(executor, vars(fresh))
     arguments = type(executor), executor._max_workers, executor._thread_name_prefix
-    return ended_executor, arguments, attributes, None, None, _set_attributes
+    return ended_executor, arguments, attributes, None, None, rebuilding.set_attributes
 
 
 def ended_executor(cls: Any, workers: int, prefix: str) -> Any:
@@ -118,17 +134,31 @@ def ended_executor(cls: Any, workers: int, prefix: str) -> Any:
 
 
 def _process(process: Any) -> Reduced | None:
-    if process._popen is None or process.exitcode is None:
-        return None
     attributes = _attributes(process, _OF_A_PROCESS)
+    if process._popen is None:  # not started, or closed
+        attributes.update({name: getattr(process, name) for name in _TO_RUN if hasattr(process, name)})
+        known = type(process), process._name, process._config.get("daemon"), process._identity, process._closed
+        return fresh_process, known, attributes, None, None, rebuilding.set_attributes
+    if process.exitcode is None:
+        return None
     arguments = type(process), process.name, process.daemon, process._identity, process.pid, process.exitcode
-    return ended_process, arguments, attributes, None, None, _set_attributes
+    return ended_process, arguments, attributes, None, None, rebuilding.set_attributes
 
 
 _OF_A_PROCESS = frozenset(
     f"_{name}"
     for name in "identity config parent_pid parent_name popen closed name sentinel target args kwargs".split()
 )
+
+
+def fresh_process(cls: Any, name: str, daemon: bool | None, identity: tuple[int, ...], is_closed: bool) -> Any:
+    from multiprocessing import current_process
+
+    process, parent = cls.__new__(cls), current_process()
+    config = {**parent._config, **({} if daemon is None else {"daemon": daemon})}  # type: ignore[attr-defined]
+    known = {"_parent_pid": os.getpid(), "_parent_name": parent.name, "_popen": None, "_config": config}
+    vars(process).update(known, _name=name, _identity=identity, _closed=is_closed)
+    return process
 
 
 def ended_process(cls: Any, name: str, daemon: bool, identity: tuple[int, ...], pid: int, code: int) -> Any:
@@ -198,4 +228,7 @@ _REDUCERS: dict[tuple[str, str], Callable[[Any], Reduced | None]] = {
     ("multiprocessing.process", "BaseProcess"): _process,
     ("builtins", "generator"): _generator,
     ("re", "Match"): _match,
+    **awaited.REDUCERS,
+    **closed.REDUCERS,
+    **shared.REDUCERS,
 }

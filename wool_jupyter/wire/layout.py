@@ -17,6 +17,8 @@ from pathlib import Path
 
 FOLDERS = ("s", "d", "calls", "data", "idle")
 
+_UNIX = "unix:"  # in gRPC's words
+
 
 def token(pool: Path) -> Path:
     return pool / "token"
@@ -45,9 +47,19 @@ def behind_door(socket: Path) -> Path:
     return socket.with_name(f"{socket.name}+")
 
 
+def address(socket: Path) -> str:
+    """By which a worker is announced."""
+    return f"{_UNIX}{socket}"
+
+
+def socket_at(address: str) -> Path | None:
+    """None for a worker that listens on a port."""
+    return Path(address.removeprefix(_UNIX)) if address.startswith(_UNIX) else None
+
+
 def holds(pool: str, address: str) -> bool:
     """Whether the worker with that address was started for this pool: others may announce theirs in the same namespace."""
-    return address.startswith(f"unix:{pool}/")
+    return address.startswith(f"{_UNIX}{pool}/")
 
 
 def pool_of(socket: Path) -> Path:

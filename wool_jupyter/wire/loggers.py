@@ -11,9 +11,8 @@ def _printing(logger: logging.Logger) -> "list[logging.StreamHandler[Any]]":
     return [h for h in logger.handlers if type(h) is logging.StreamHandler and h.stream in (sys.stdout, sys.stderr)]
 
 
-_Printing = tuple[
-    bool, list[tuple[str, int, tuple[Any, Any] | None]]
-]  # propagate, (stream, level, (format, dates)) of handlers
+# propagate, (stream, level, (format, dates)) of handlers
+_Printing = tuple[bool, list[tuple[str, int, tuple[Any, Any] | None]]]
 _SILENT: _Printing = (True, [])
 
 

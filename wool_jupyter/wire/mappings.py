@@ -32,8 +32,9 @@ from typing import Any, NamedTuple
 from wool_jupyter.wire import own_memory
 
 COPIED_BYTES = 256 << 10  # below, reading costs less than a mapping
-_KEPT_BYTES = 8 << 20  # from here on memory is kept: of 256 MB, mapping, reading and unmapping each page takes 25 ms
-_KEPT_MAX = 4
+# From here on what is mapped stays mapped: of 256 MB, mapping, reading and unmapping each page takes 25 ms.
+KEPT_BYTES = 8 << 20
+KEPT_MAX = 4  # files, to be read; and as many to be written
 _HAS_DESCRIPTOR = sys.version_info < (3, 13) or sys.platform != "linux"  # each of Python's mappings
 _MAPPINGS_MAX = 30_000  # of the 65,530 that Linux grants a process
 _OPTIONS: Any = {} if _HAS_DESCRIPTOR else {"trackfd": False}
@@ -77,7 +78,7 @@ def mapped(file: str, offset: int, length: int, *, idle: str = "") -> memoryview
             raise FileNotFoundError(errno.ENOENT, "it has been written again", file)
         if length < COPIED_BYTES or len(_open) >= _most_mappings():
             return _read(fd, offset, length)
-        if length >= _KEPT_BYTES and idle and os.path.isdir(idle):  # noqa: PTH112
+        if length >= KEPT_BYTES and idle and os.path.isdir(idle):
             return _lent(file, fd)[offset : offset + length]
         begin = offset - offset % mmap.ALLOCATIONGRANULARITY
         mapping = _Locked(fd, offset - begin + length, access=mmap.ACCESS_COPY, offset=begin, **_OPTIONS)
@@ -123,11 +124,14 @@ class _Keeper:
 
     def __init__(self) -> None:
         self._given: deque[_Memory] = deque()  # until it has been looked at
-        self._kept: deque[_Memory] = deque(maxlen=_KEPT_MAX)
+        self._kept: deque[_Memory] = deque(maxlen=KEPT_MAX)
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Also in a forked child: there the thread is not, and may have had the lock."""
+        """Also in a forked child: there the thread is not, and may have had the lock. What no reader has would stay mapped there as
+        long as it lives, with the pages of files that are gone."""
+        self._given.clear()
+        self._kept.clear()
         self._lock = threading.Lock()
         self._calls: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._is_attended = False
@@ -148,9 +152,10 @@ class _Keeper:
                     self._given.popleft()
 
     def give_back(self, memory: _Memory) -> None:
-        """Anywhere: takes no lock."""
-        self._given.append(memory)
-        self._calls.put(None)
+        """Anywhere: takes no lock. Where no thread looks, as in a forked child, it goes with its reader."""
+        if self._is_attended:
+            self._given.append(memory)
+            self._calls.put(None)
 
     def taken(self, key: tuple[int, int]) -> _Memory | None:
         """Waits for the thread only if there is such memory."""
@@ -218,7 +223,7 @@ def _most_mappings() -> int:
 
 def is_named(file: str, fd: int) -> bool:
     try:
-        named = os.stat(file)  # noqa: PTH116
+        named = os.stat(file)
     except FileNotFoundError:
         return False
     return os.path.samestat(named, os.fstat(fd))

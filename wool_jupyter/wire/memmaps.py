@@ -4,6 +4,8 @@ import mmap
 from pathlib import Path
 from typing import Any
 
+from wool_jupyter.wire import views
+
 Place = tuple[str, Any, str, int, tuple[int, ...], str]  # file, dtype, mode, offset in bytes, shape, order
 
 
@@ -30,7 +32,7 @@ def place_of(array: Any) -> Place | None:
     else:
         return None
     begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY  # a view has the offset of what it is a view of
-    offset = begin + _address(array) - _address(_bytes_of(mapping))
+    offset = begin + views.address(array) - views.address(_bytes_of(mapping))
     return str(file), array.dtype, "r" if array.mode == "r" else "r+", offset, array.shape, order
 
 
@@ -45,7 +47,3 @@ def _bytes_of(mapping: mmap.mmap) -> Any:
     import numpy as np
 
     return np.frombuffer(mapping, "u1")
-
-
-def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])

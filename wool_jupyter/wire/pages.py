@@ -4,7 +4,7 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
-from wool_jupyter.wire import own_memory
+from wool_jupyter.wire import own_memory, views
 
 _PAGED_BYTES = 1 << 20  # below, all of it travels as fast
 
@@ -31,7 +31,7 @@ def written(array: Any) -> Pages | None:
     """Of a contiguous one in a mapping that arrived; None if that saves nothing, or can't be told."""
     if array.nbytes < _PAGED_BYTES:
         return None
-    spans = own_memory.own_pages(array.__array_interface__["data"][0], array.nbytes)
+    spans = own_memory.own_pages(views.address(array), array.nbytes)
     if spans is None or 2 * sum(end - begin for begin, end in spans) > array.nbytes:
         return None
     memory = memoryview(_bytes_of(array))

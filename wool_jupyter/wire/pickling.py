@@ -8,14 +8,13 @@ A failed `dump` spoils the memo: never go on with that pickler.
 """
 
 import functools
-import gc
 import io
+import itertools
 import pickle
 import sys
 import threading
 import types
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
 from typing import IO, Any
 
@@ -31,6 +30,7 @@ from wool_jupyter.wire import (
     generators,
     memmaps,
     rebuilding,
+    shared,
     standins,
     tensors,
     type_facts,
@@ -38,7 +38,6 @@ from wool_jupyter.wire import (
 )
 
 PROTOCOL = 5
-_LEVELS = 10_000
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
 
 Reducer = Callable[["NotebookPickler", Any], Any]
@@ -179,6 +178,12 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _polars(self, held: Any) -> Any:
         return columns.reduced(held) or NotImplemented
 
+    def _callbacks(self, registry: Any) -> Any:
+        """Each figure has some: they draw a number for each pickle (matplotlib 3.8 to 3.11), so that a second one differs."""
+        reduced = registry.__reduce_ex__(PROTOCOL)
+        registry._cid_gen = itertools.count(reduced[2]["_cid_gen"])
+        return reduced
+
     def _tensor(self, tensor: Any) -> Any:
         return tensors.reduced(tensor) or NotImplemented
 
@@ -216,10 +221,8 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return rebuilding.make_closed_file, (type(file), file.name, getattr(file, "encoding", None))
 
     def _stream(self, stream: Any) -> Any:
-        """`sys.stdout` and `sys.stderr` are those of whoever receives them."""
-        name = next((name for name in ("stdout", "stderr") if stream is getattr(sys, name)), None)
-        if name is not None:
-            return getattr, (sys, name)
+        if (standard := standard_stream(stream)) is not None:
+            return standard
         return self._file(stream) if type(stream) is io.TextIOWrapper else NotImplemented
 
     def _over(self, obj: Any) -> Any:
@@ -294,6 +297,10 @@ class ReturnPickler(NotebookPickler):
         """A view into the kernel's own array arrives as one."""
         found = views.inside(array, self._view_bases)
         return super()._array(array) if found is None else views.as_view(array, *found)
+
+    def _over(self, obj: Any) -> Any:
+        """What a manager looks after ends with its last proxy, which may be the one here."""
+        return self._refuse(obj) if shared.is_live_proxy(obj) else super()._over(obj)
 
     def _directory(self, directory: Any) -> Any:
         """One that was made here is removed with the object."""
@@ -390,6 +397,8 @@ def _reducer(t: type) -> Reducer | None:
         return NotebookPickler._child
     if type_facts.is_temporary_directory(t):
         return lambda pickler, directory: pickler._directory(directory)
+    if type_facts.is_callback_registry(t):
+        return NotebookPickler._callbacks
     if tensors.is_tensor(t):
         return NotebookPickler._tensor
     if tensors.is_storage(t):
@@ -400,10 +409,10 @@ def _reducer(t: type) -> Reducer | None:
         return _BY_TYPE[t]
     if type_facts.is_progress_bar(t):
         return NotebookPickler._progress_bar
-    if type_facts.may_be_standard_stream(t):
+    if type_facts.is_kernel_stream(t):
         return NotebookPickler._stream
     if finished.may_be(t):
-        return NotebookPickler._over
+        return lambda pickler, obj: pickler._over(obj)
     if generators.may_be(t):
         return NotebookPickler._generator
     if names := type_facts.sentinels(t):
@@ -413,8 +422,14 @@ def _reducer(t: type) -> Reducer | None:
     return NotebookPickler._delegating if hasattr(t, "__getattr__") and type_facts.is_its_dict(t) else None
 
 
+def standard_stream(stream: Any) -> tuple[Any, ...] | None:
+    """`sys.stdout` and `sys.stderr` are those of whoever receives them. None for another one."""
+    name = next((name for name in ("stdout", "stderr") if stream is getattr(sys, name)), None)
+    return None if name is None else (getattr, (sys, name))
+
+
 def has_plain_reduction(t: type) -> bool:
-    return _reducer(t) in (None, NotebookPickler._polars)
+    return _reducer(t) in (None, NotebookPickler._polars, NotebookPickler._callbacks)
 
 
 def dumps(obj: Any) -> bytes:
@@ -424,21 +439,3 @@ def dumps(obj: Any) -> bytes:
 
 
 loads = pickle.loads
-
-
-@contextmanager
-def unhindered() -> Iterator[None]:
-    """For a main thread with its stack of 8 MB.
-
-    Loading 900,000 containers takes 0.5 s with the collector on and 0.09 s without. The pickler of Python 3.11 spends 3 levels of
-    recursion on each node of a linked list, at 0.2 kB a level; later ones count for themselves.
-    """
-    was_on, limit = gc.isenabled(), sys.getrecursionlimit()
-    gc.disable()
-    sys.setrecursionlimit(max(limit, _LEVELS))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
-        if was_on:
-            gc.enable()

@@ -1,7 +1,6 @@
 """What an object pickles as, taken apart: enough to make it anew, or to refill one that is there."""
 
 import copyreg
-import io
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
@@ -153,12 +152,6 @@ def _same(one: Any, other: Any) -> bool:
 
 def _pickle_alike(one: Any, other: Any) -> bool:
     try:
-        return _pickled(one) == _pickled(other)
+        return pickling.dumps(one) == pickling.dumps(other)
     except Exception:  # noqa: BLE001 (whatever a user's __reduce__ raises: then they are not known to be alike)
         return False
-
-
-def _pickled(obj: Any) -> bytes:
-    file = io.BytesIO()
-    pickling.NotebookPickler(file).dump(obj)
-    return file.getvalue()

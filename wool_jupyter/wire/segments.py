@@ -27,9 +27,6 @@ SEGMENT_BYTES = 1 << 20  # of a buffer that has a file of its own: below, the fi
 _LOOKED_AT_BYTES = 32 << 20  # from here on the free memory is asked for: 0.2 ms
 _WRITE_BYTES = 1 << 30  # Linux writes at most 2 GiB - 4 KiB per call
 _COPY_BYTES = 256 << 20  # at a time, for an interrupt waits as long; of less, glibc 2.36 reads what it writes over
-# From here on a file that is written again stays mapped here: 25 ms for 256 MB, where `pwrite` takes 70.
-_KEPT_BYTES = 8 << 20
-_KEPT_MAX = 4
 _WASTE = 2  # times the data, that a file may have
 
 IsFree = Callable[[int], bool]
@@ -112,8 +109,8 @@ def write_again(view: memoryview, directory: str, *, idle: "Idles", is_free: IsF
         with _owned(entry.file, is_free) as fd:
             if fd is None:
                 continue
-            os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
-            os.rename(entry.file, file)  # noqa: PTH104
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            os.rename(entry.file, file)
             try:
                 _store(fd, view, entry.size)
             except BaseException:
@@ -124,7 +121,7 @@ def write_again(view: memoryview, directory: str, *, idle: "Idles", is_free: IsF
 
 
 def new_name(directory: str) -> str:
-    return os.path.join(directory, uuid4().hex)  # noqa: PTH118 (on the hot path)
+    return os.path.join(directory, uuid4().hex)
 
 
 @contextmanager
@@ -152,7 +149,7 @@ _kept_lock = threading.Lock()
 
 
 def _store(fd: int, view: memoryview, size: int) -> None:
-    if size < _KEPT_BYTES:
+    if size < mappings.KEPT_BYTES:
         _write(fd, view, 0)
         return
     with _kept_lock:
@@ -163,11 +160,11 @@ def _store(fd: int, view: memoryview, size: int) -> None:
 
 
 def _kept_mapping(fd: int, size: int) -> mmap.mmap:
-    """Its number stays the file's as long as the mapping lives."""
+    """Its number stays the file's as long as the mapping lives. Writing 256 MB through it takes 25 ms, where `pwrite` takes 70."""
     key = mappings.key_of(fd)
     found = _kept.pop(key, None)
     _kept[key] = mapping = mmap.mmap(fd, size) if found is None else found
-    while len(_kept) > _KEPT_MAX:
+    while len(_kept) > mappings.KEPT_MAX:
         _kept.popitem(last=False)
     return mapping
 
@@ -176,6 +173,16 @@ def forget() -> None:
     """What is mapped here to be written again: of files that are gone, for their memory would last as long as this process."""
     with _kept_lock:
         _kept.clear()
+
+
+def _begin_anew() -> None:
+    """In a forked child: another thread may have had the lock, and what it would not write again would stay mapped."""
+    global _kept_lock
+    _kept_lock = threading.Lock()
+    _kept.clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 # ---- letting go
@@ -210,7 +217,7 @@ class Idles:
         """It has become idle since."""
         if self._left is not None:
             with suppress(FileNotFoundError):
-                self._left.append(Idle(file, os.stat(file).st_size, time.time()))  # noqa: PTH116
+                self._left.append(Idle(file, os.stat(file).st_size, time.time()))
 
     def fitting(self, nbytes: int) -> Iterator[Idle]:
         if self._left is None:
@@ -225,7 +232,7 @@ def let_go(file: str, *, idle: str) -> str:
     if idle:
         name = new_name(idle)
         with suppress(FileNotFoundError):
-            os.rename(file, name)  # noqa: PTH104
+            os.rename(file, name)
             return name
     Path(file).unlink(missing_ok=True)
     return ""
@@ -236,14 +243,14 @@ def remove(file: str, *, is_free: IsFree = nobody_maps) -> bool:
     with _owned(file, is_free) as fd:
         if fd is None:
             return False
-        os.unlink(file)  # noqa: PTH108
+        os.unlink(file)
         host.punch_hole(fd, 0, os.fstat(fd).st_size)
     return True
 
 
 def is_mapped(file: str) -> bool:
     with _owned(file, nobody_maps) as fd:
-        return fd is None and os.path.exists(file)  # noqa: PTH110
+        return fd is None and os.path.exists(file)
 
 
 def locks_hold(directory: Path) -> bool:

@@ -56,13 +56,24 @@ class Absent(_StandIn):
 class Kept(_StandIn):
     """In the kernel, for a value that stays on a worker. A cell that reads it runs there, and gets the object itself."""
 
-    def __init__(self, key: str, worker: UUID, *, name: str, kind: str, cell: int) -> None:
+    def __init__(
+        self,
+        key: str,
+        worker: UUID,
+        *,
+        name: str,
+        kind: str,
+        cell: int,
+        refused: Callable[[WoolError], object] = lambda _: None,
+    ) -> None:
+        """`refused` gets each error that a use of it is about to raise."""
         values = {
             "key": key,
             "worker": worker,
             "name": name,
             "kind": kind,
             "cell": cell,
+            "refused": refused,
             "bundle": None,
             "is_gone": False,
         }
@@ -74,6 +85,7 @@ class Kept(_StandIn):
     name: str
     kind: str
     cell: int  # In[cell] made it
+    refused: Callable[[WoolError], object]
     bundle: tuple[dict[str, Any], dict[str, Any]] | None  # how the worker shows it
     is_gone: bool  # with its worker
 
@@ -89,11 +101,10 @@ class Kept(_StandIn):
         return f"`{self.name}` ({self.kind}) lived on a worker that is gone: run In[{self.cell}] again, which made it"
 
     def _refusal(self) -> WoolError:
-        if self.is_gone:
-            return KeptOnWorker(self.obituary())
-        return KeptOnWorker(
-            f"`{self.name}` ({self.kind}) of In[{self.cell}] lives on a worker: use it in a %%wool cell"
-        )
+        alive = f"`{self.name}` ({self.kind}) of In[{self.cell}] lives on a worker: use it in a %%wool cell"
+        error = KeptOnWorker(self.obituary() if self.is_gone else alive)
+        self.refused(error)
+        return error
 
     def __repr__(self) -> str:
         if self.is_gone:

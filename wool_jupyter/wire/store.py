@@ -106,7 +106,7 @@ class Store:
         return True
 
     def _has(self, file: str) -> bool:
-        return any(file.startswith(folder + "/") for place in self._places for folder in place) and os.path.exists(file)  # noqa: PTH110
+        return any(file.startswith(folder + "/") for place in self._places for folder in place) and os.path.exists(file)
 
     def _referred(self, number: int, view: memoryview, digest: Digest, lease: "Lease") -> None:
         sample = contents.sample(view) if view.nbytes >= contents.SAMPLED_BYTES else b""
@@ -116,7 +116,7 @@ class Store:
         with self._lock:
             self._settle()
             segment = None if is_new else self._known.get((view.nbytes, digested()))
-            if segment is not None and not os.path.exists(segment.file):  # noqa: PTH110
+            if segment is not None and not os.path.exists(segment.file):
                 self._forget(segment)
                 segment = None
             if segment is None:
@@ -139,9 +139,8 @@ class Store:
         if self._closed or (file := self._written(view)) is None:
             return None
         content = view.nbytes, digested()
-        if (
-            sample and contents.sample(view) != sample
-        ):  # somebody writes into it meanwhile: the file is like nothing else
+        # Where somebody writes into it meanwhile, the file is like nothing else.
+        if sample and contents.sample(view) != sample:
             content = view.nbytes, secrets.token_bytes(len(content[1]))
         if (same := self._known.get(content)) is not None:  # another thread had it, too, and was faster
             self._let_go(file)

@@ -25,12 +25,13 @@ def is_temporary_directory(t: type) -> bool:
     return t.__name__ == "TemporaryDirectory" and t.__module__ == "tempfile"
 
 
-_STREAMS = {("wool_jupyter.worker.cell.spool", "CellStream"), ("ipykernel.iostream", "OutStream")}
+def is_callback_registry(t: type) -> bool:
+    return t.__name__ == "CallbackRegistry" and t.__module__ == "matplotlib.cbook"
 
 
-def may_be_standard_stream(t: type) -> bool:
-    """Where there is one that is no file: of this process itself, and nothing to a user but where to print."""
-    return (t.__module__, t.__name__) in _STREAMS
+def is_kernel_stream(t: type) -> bool:
+    """What a kernel has in place of a file, and is nothing to a user but where to print."""
+    return t.__name__ == "OutStream" and t.__module__ == "ipykernel.iostream"
 
 
 def is_progress_bar(t: type) -> bool:

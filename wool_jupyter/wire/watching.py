@@ -62,10 +62,8 @@ class Span:
         """Since `watch`, and it is the same memory. False if the system does not know."""
         there = _PRESENT | _SWAPPED
         try:
-            if self._scan(
-                _ONLY_IF_WATCHED, inverted=there, mask=there
-            ):  # given back; Linux 6.18 counts that as written, too
-                return False
+            if self._scan(_ONLY_IF_WATCHED, inverted=there, mask=there):
+                return False  # some was given back; Linux 6.18 counts that as written, too
             return not self._scan(_ONLY_IF_WATCHED, mask=_WRITTEN)
         except OSError:
             return False
@@ -84,7 +82,7 @@ class Span:
     def _is_private(self) -> bool:
         """No file, no device, and no memory of several processes: those can be written where nobody watches."""
         at = self.begin
-        with suppress(OSError), open("/proc/self/maps", encoding="ascii", errors="replace") as maps:  # noqa: PTH123
+        with suppress(OSError), open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
             for line in maps:
                 place, access, _, _, inode = line.split(maxsplit=5)[:5]
                 begin, end = (int(each, 16) for each in place.split("-"))

@@ -1,11 +1,11 @@
 """A worker's sessions with clients of the same host, without gRPC."""
 
 import asyncio
-import os
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 
+from wool_jupyter.aio import own_sockets
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.wire import direct, frames
 from wool_jupyter.wire.outbox import Outbox
@@ -29,9 +29,7 @@ class DirectServer:
 
     async def start(self, path: Path) -> None:
         """Accepts connections when it returns."""
-        self._server = await asyncio.get_running_loop().create_unix_server(self._line, str(path), start_serving=False)
-        os.chmod(path, 0o600)  # noqa: PTH101 (inline: nothing connects yet); the umask is the user's
-        await self._server.start_serving()
+        self._server = await own_sockets.served(path, self._line)
 
     def _line(self) -> direct.Line:
         client = _Client(self._refusal, self._message_max_bytes)
@@ -44,8 +42,9 @@ class DirectServer:
         """Takes no more connections, and ends those that there are; clients get a moment to end them first."""
         if self._server is not None:
             self._server.close()
-        if grace_s and self._clients:
-            await asyncio.wait({asyncio.ensure_future(client.gone.wait()) for client in self._clients}, timeout=grace_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await self._tasks.wait()
         for client in list(self._clients):
             client.line.cut()
         await self._tasks.wait()

@@ -4,10 +4,10 @@ client ─▶ the worker's address ─ bytes as they are ─▶ a socket beside 
 """
 
 import asyncio
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wool_jupyter.aio import own_sockets
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.records import ChannelOptions
 from wool_jupyter.wire import layout
@@ -36,9 +36,7 @@ class GrpcDoor:
     async def start(self, path: Path) -> None:
         """Accepts connections when it returns."""
         self._path = path
-        self._door = await asyncio.get_running_loop().create_unix_server(self._outer, str(path), start_serving=False)
-        os.chmod(path, 0o600)  # noqa: PTH101 (inline: nothing connects yet); the umask is the user's
-        await self._door.start_serving()
+        self._door = await own_sockets.served(path, self._outer)
 
     async def close(self, *, grace_s: float) -> None:
         """Lets nobody in any more, and ends the sessions; clients get a moment to end them first."""

@@ -82,10 +82,6 @@ class MainLane:
     def _over(self, _done: "asyncio.Future[Any]") -> None:
         self._under_way -= 1
 
-    async def call(self, body: Callable[..., T], *args: Any) -> T:
-        """Cancelling the caller does not stop a body that has begun."""
-        return await self.submit(body, *args).done
-
     def interrupt(self, job: Job[Any]) -> None:
         """That body and no other. What a SIGINT does is up to the handler."""
         job.interrupt(self._thread)
@@ -117,6 +113,11 @@ def _resolve(done: "asyncio.Future[Any]", value: Any, error: BaseException | Non
     if error is None:
         done.set_result(value)
     else:
-        # A future refuses StopIteration, and the loop stops at a SystemExit or KeyboardInterrupt.
-        fits = isinstance(error, Exception) and not isinstance(error, StopIteration)
-        done.set_exception(error if fits else RuntimeError(repr(error)))
+        done.set_exception(for_a_future(error))
+
+
+def for_a_future(error: BaseException) -> Exception:
+    """Which refuses a StopIteration; and a loop stops at a SystemExit or KeyboardInterrupt."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(repr(error))

@@ -68,7 +68,7 @@ async def _serve(
         options=setup.options,
     )
     socket = layout.socket(Path(directory), uid)
-    address = f"unix:{socket}"
+    address = layout.address(socket)
     await service.start(address, direct=layout.direct(socket))
     await asyncio.wrap_future(installed)
     report = {"address": address, "pid": os.getpid()}

@@ -16,6 +16,7 @@ from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.balance.protocol import Task
 from wool_jupyter.dispatch import setups
 from wool_jupyter.dispatch.setups import Backpressure
+from wool_jupyter.worker.lanes import for_a_future
 from wool_jupyter.worker.pinned_loop import PinnedLoop
 
 T = TypeVar("T")
@@ -118,6 +119,4 @@ def _succeed(outcome: "Future[T]", value: T) -> None:
 
 def _fail(outcome: "Future[Any]", error: BaseException) -> None:
     if outcome.set_running_or_notify_cancel():
-        # A future refuses StopIteration, and a loop stops at a SystemExit or KeyboardInterrupt.
-        fits = isinstance(error, Exception) and not isinstance(error, StopIteration)
-        outcome.set_exception(error if fits else RuntimeError(repr(error)))
+        outcome.set_exception(for_a_future(error))

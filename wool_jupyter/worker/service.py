@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.records import ChannelOptions
-from wool_jupyter.wire import versions
+from wool_jupyter.wire import layout, versions
 from wool_jupyter.wire.direct import Hello, Notice
 from wool_jupyter.wire.outbox import Outbox
 from wool_jupyter.wire.protocol import PROTOCOL, package_version
@@ -47,7 +47,9 @@ class WorkerService:
 
     async def start(self, address: str, *, direct: Path | None = None) -> None:
         """Accepts connections when it returns: by gRPC on the Unix socket that is the address, and without it on the other one."""
-        await self._door.start(Path(address.removeprefix("unix:")))
+        socket = layout.socket_at(address)
+        assert socket is not None
+        await self._door.start(socket)
         if direct is not None:
             await self._direct.start(direct)
 

@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,7 +13,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from wool_jupyter import host
-from wool_jupyter.wire import batches, calls, classes, pickling
+from wool_jupyter.wire import batches, calls, classes
+from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell.inner_call import called, result_of
 from wool_jupyter.worker.cell.main_module import enter_new_main
 from wool_jupyter.worker.cell.native_threads import NativeThreads
@@ -67,6 +69,8 @@ class CallRunner:
         self._cells = cells
         self._uid = uid
         self._output: _Output | None = None
+        # Those of submitters before: one whose thread goes on is that submitter's still, when it comes again.
+        self._spools: weakref.WeakValueDictionary[str, Spool] = weakref.WeakValueDictionary()
         self._native = NativeThreads()
 
     def run(self, opening: batches.Opening, parts: Parts, listener: Listener) -> None:
@@ -76,7 +80,7 @@ class CallRunner:
             return  # all was given back meanwhile: its submitter may be gone, and with it the directory
         output = self._output_for(opening)
         spool = output.spool
-        spool.emit = listener.shown
+        spool.release(listener.shown)
         seen = 0
         with self._native.at_most(opening.native_threads):
             while item is not None:
@@ -87,6 +91,8 @@ class CallRunner:
                 item = parts.take()
                 # What is said with the last one counts; to look takes system calls.
                 goes_on = item is None and (spool.has_threads() or host.has_children())
+                if item is None:
+                    spool.hold()  # before that report, which may be the last one
                 listener.done(done, goes_on=goes_on, is_last=item is None)
 
     def _run(self, opening: batches.Opening, parts: Parts, item: batches.Item, output: "_Output") -> batches.Done:
@@ -105,7 +111,8 @@ class CallRunner:
     def _output_for(self, opening: batches.Opening) -> "_Output":
         directory = batches.text_directory(opening.directory, self._uid)
         if self._output is None or self._output.directory != directory:
-            self._output = _Output(directory)
+            self._output = _Output(directory, self._spools.get(directory))
+            self._spools[directory] = self._output.spool
         return self._output
 
     def _outcome(self, opening: batches.Opening, parts: Parts, item: batches.Item, output: "_Output") -> bytes:
@@ -136,16 +143,16 @@ class CallRunner:
 class _Output:
     """Where the calls of one submitter print on this worker."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, spool: Spool | None) -> None:
         os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 (before a call)
         self.directory = directory
-        self.spool = Spool(directory)
+        self.spool = spool or Spool(directory)
         self.ledger = batches.ItemLedger(directory)
         self.warned: dict[Any, Any] = {}  # the submitter's functions, in whichever call: each warning is shown once
 
 
 def _loaded(parts: Parts, item: batches.Item) -> calls.Invocation:
-    with pickling.unhindered():
+    with unhindered():
         if item.function < 0:
             return calls.unpack_call(calls.decode_request(item.call))
         function = calls.unpack_call(parts.functions[item.function]).function

@@ -31,6 +31,7 @@ from wool_jupyter.wire import (
     views,
 )
 from wool_jupyter.wire.cells import Names
+from wool_jupyter.wire.unhindered import unhindered
 
 _SMALL_BYTES = 1 << 20  # up to here the baseline is dumped anew: exact where interning or set order make other bytes
 _NO_STATE = frozenset({str, bytes, int, float, complex, bool, type(None), list, tuple, dict, set, frozenset, bytearray})
@@ -86,7 +87,7 @@ class Arrival:
 
     def _load(self) -> dict[int, Any]:
         unpickler = pickle.Unpickler(io.BytesIO(self._stream), buffers=iter(self._buffers))
-        with pickling.unhindered():
+        with unhindered():
             for name, _, _ in self._names.segments:
                 try:
                     root = unpickler.load()
@@ -126,7 +127,7 @@ class Arrival:
         """Indices of the changed inputs, and names of those that no longer pickle."""
         changed, stuck, seen = [], [], 0
         repickler = self._repickler()
-        with pickling.unhindered():
+        with unhindered():
             for k, (name, _, count) in enumerate(self._names.segments):
                 arrived = self._arrived[seen : seen + count]
                 seen += count
@@ -190,19 +191,19 @@ class Arrival:
         return pages.written(array) if is_as_it_came else None
 
     def _is_in_a_mapping(self, array: Any) -> bool:
-        """All of a buffer that came, in the same order, so that a place in it is one in the kernel's array."""
-        flags = array.flags
-        if array.dtype.hasobject or not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
-            return False
-        came = self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
+        came = self._came_as(array)
         return came is not None and came.is_mapped
 
     def _is_untouched(self, array: Any) -> bool:
+        came = self._came_as(array)
+        return came is not None and came.is_still(memoryview(array.reshape(-1, order="A").view("u1")))
+
+    def _came_as(self, array: Any) -> "_Arrived | None":
+        """The buffer that it is all of, in the same order, so that a place in it is one in the kernel's array."""
         flags = array.flags
         if array.dtype.hasobject or not flags.writeable or not (flags.c_contiguous or flags.f_contiguous):
-            return False
-        before = self._by_address.get((array.__array_interface__["data"][0], array.nbytes))
-        return before is not None and before.is_still(memoryview(array.reshape(-1, order="A").view("u1")))
+            return None
+        return self._by_address.get((views.address(array), array.nbytes))
 
     def class_changes(self) -> list[classes.Change]:
         return [change for cls, before in self._classes.items() for change in classes.changes(cls, before)]

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from wool_jupyter.wire import ambient, calls, classes, homes, pickling, refusals
+from wool_jupyter.wire import ambient, calls, classes, homes, refusals
+from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell.gate import Gate
 from wool_jupyter.worker.cell.loops import set_aside
 
@@ -58,10 +59,10 @@ class InnerCalls:
             ambient.follow(state, state)  # what is kept in a context
             invocation = self._gate.loading(_loaded, request)
             value, what = called(invocation), partial(result_of, invocation)
-            with pickling.unhindered():
+            with unhindered():
                 return calls.pack_outcome(value, places=request.places, known_classes=classes.known_ids(), what=what)
         except BaseException as error:  # noqa: BLE001 (data, whatever its class)
-            with pickling.unhindered():
+            with unhindered():
                 return calls.pack_raised(error, places=request.places)
 
 
@@ -71,7 +72,7 @@ def _descend(levels: int) -> None:
 
 
 def _loaded(request: calls.Request) -> calls.Invocation:
-    with pickling.unhindered():
+    with unhindered():
         return calls.unpack_call(request)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from wool_jupyter import host
+from wool_jupyter.wire import loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class LocalModules:
         self._seen = set(sys.modules)
         self._sources: dict[str, _Source] = {}
         self._began_ns = time.time_ns()  # the cell, or this: what is imported before the first one stays, too
-        self._looked_at = _glance()
+        self._looked_at = loaded.glance()
 
     def cell_begins(self) -> None:
         self.cell_ended()  # calls may have run since the last one
@@ -50,7 +51,7 @@ class LocalModules:
 
     def cell_ended(self) -> None:
         """One pass over a thousand modules takes 0.1 ms, when few are new; none is made when nothing was imported since."""
-        before, self._looked_at = self._looked_at, _glance()
+        before, self._looked_at = self._looked_at, loaded.glance()
         if before == self._looked_at:
             return
         installed = host.installed()
@@ -75,11 +76,6 @@ class LocalModules:
 
 
 _NEVER = (0, "")
-
-
-def _glance() -> tuple[int, str]:
-    """Another one when a module was added: it is the last one then, whatever was removed."""
-    return len(sys.modules), next(reversed(sys.modules))
 
 
 def _is_source(file: object) -> TypeGuard[str]:

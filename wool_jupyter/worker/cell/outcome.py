@@ -13,6 +13,7 @@ from wool_jupyter import host
 from wool_jupyter.errors import in_words
 from wool_jupyter.wire import buffers, pickling, shell_names, type_facts, views
 from wool_jupyter.wire.cells import PartKey
+from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell.changes import Arrival
 
 _NOT_BOUND = shell_names.SHELL | shell_names.HISTORY
@@ -22,6 +23,7 @@ _NOT_BOUND = shell_names.SHELL | shell_names.HISTORY
 class Stays:
     obj: Any
     size_bytes: int = 0  # above the budget; 0: it can't travel
+    lacks_memory: bool = False  # it might travel if there were room to pack it
 
 
 @dataclass
@@ -126,7 +128,8 @@ def pack(
         try:
             stream, out_of_band = _dump(parts, arrival, budget_bytes=budget_bytes, at_any_size=asked_for)
         except _PartFailed as failed:  # the memo is spoiled: begin again without it
-            kept |= {name: Stays(obj, failed.size_bytes) for name, obj in parts.without(failed).items()}
+            lacks_memory = isinstance(failed.cause, MemoryError)
+            kept |= {name: Stays(obj, failed.size_bytes, lacks_memory) for name, obj in parts.without(failed).items()}
         else:
             return Reply(stream, out_of_band, deleted, missing, kept)
 
@@ -172,7 +175,7 @@ def _dump_with(
         bases=bases,
         view_bases=arrival.view_bases,
     )
-    with pickling.unhindered():
+    with unhindered():
         for key, make in parts:
             before = file.tell() + out_of_band.nbytes
             try:

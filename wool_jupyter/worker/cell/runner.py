@@ -14,6 +14,7 @@ from IPython.core.error import StdinNotImplementedError
 from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, in_words
 from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickling, standins
+from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell import changes, outcome
 from wool_jupyter.worker.cell.gate import Gate
 from wool_jupyter.worker.cell.local_modules import LocalModules
@@ -128,7 +129,7 @@ class CellRunner:
         before = self._ambient if self._ambient is not None else ambient.here()
         ambient.follow(request.ambient, before, libraries=False)
         self._modules.cell_begins()
-        with pickling.unhindered():
+        with unhindered():
             arrival = changes.Arrival(request.names)
         ambient.follow(request.ambient, before, process=False)
         as_before = not request.names.segments and request.ambient == before  # nothing was loaded that changes it
@@ -275,6 +276,8 @@ def _keep(name: str, stays: outcome.Stays) -> cells.KeptResult:
         size = stays.size_bytes
         amount = f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.4g} MB"
         why = f"`{name or '_'}` ({kind}) has {amount}, above the budget for results"
+    elif stays.lacks_memory:
+        why = f"`{name or '_'}` ({kind}) can't be shipped, as its worker has no memory left to pack it"
     else:
         culprit = culprits.find(obj, name or "_")
         shown = f"`{name or '_'}` ({kind})" if "._" in culprit.path else culprit  # what is private tells a user nothing

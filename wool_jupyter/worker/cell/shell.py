@@ -196,6 +196,8 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
             end.error = error
         if result is not None:
             end.error = result.error_before_exec or result.error_in_exec
+            if isinstance(result.error_before_exec, SyntaxError):
+                result.error_before_exec.__traceback__ = None  # the compiler's: it is shown without who has called that
         body_ended()
         for event, args in (("post_execute", ()), ("post_run_cell", (result,))):
             with contextlib.suppress(KeyboardInterrupt), self._inside_user_code():

@@ -18,21 +18,24 @@ import signal
 import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from wool_jupyter.wire import pickling
 from wool_jupyter.wire.text import ERR, EVENT, MARK, NAMES, ORDER, OUT, PAIR
 
 _owner: "contextvars.ContextVar[Spool | None]" = contextvars.ContextVar("wool_spool", default=None)
 _serving: set[threading.Thread] = set()
 _SIGNALS = signal.valid_signals()
+_HELD_MAX = 1_000  # an animation goes on for ever
 _WRITE_FLAGS = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
 
 
 class Spool:
     """Where the output of one cell goes: text into files, which are closed when the last thread of the cell lets go of it; the rest
-    to `emit`, until `end`."""
+    to `emit`, until `end`. After `hold` it waits for `release`: marks of what nobody fetches would hold back the text after it."""
 
     def __init__(self, directory: str, emit: Callable[[bytes], object] = lambda _: None) -> None:
         self.emit = emit
@@ -44,7 +47,8 @@ class Spool:
         weakref.finalize(self, _close, self._fds).atexit = False
         self._marked: PAIR = (0, 0)
         self._goes_on = OUT
-        self._has_ended = False
+        self._has_ended = self._holds = False
+        self._held: deque[Callable[[PAIR], bytes]] = deque(maxlen=_HELD_MAX)
         self.lock = threading.RLock()  # re-entrant: a signal handler may print while a print is under way
 
     def event(self, encoded: Callable[[PAIR], bytes]) -> None:
@@ -53,13 +57,27 @@ class Spool:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             with self.lock:
-                if not self._has_ended:
+                if self._holds:
+                    self._held.append(encoded)
+                elif not self._has_ended:
                     at = self.lengths()
                     data = encoded(at)
                     self._mark(*at, self._goes_on + EVENT)
                     self.emit(data)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def hold(self) -> None:
+        """Nobody listens for a while."""
+        with self.lock:
+            self._holds = True
+
+    def release(self, emit: Callable[[bytes], object]) -> None:
+        """Somebody listens from now on, and hears first what was held."""
+        with self.lock:
+            self.emit, self._holds = emit, False
+            while self._held:
+                self.event(self._held.popleft())
 
     def end(self) -> None:
         with self.lock:
@@ -155,6 +173,9 @@ class CellStream(io.TextIOBase):
 
     def close(self) -> None:
         """Not closed: the next cell prints through it too."""
+
+    def __wool_reduce__(self) -> Any:
+        return pickling.standard_stream(self) or NotImplemented
 
 
 class Capture:
