@@ -1,5 +1,6 @@
 """`wool_jupyter.pool()` in a real kernel: calls of notebook functions, where their text appears, and what ■ ends."""
 
+import os
 import textwrap
 
 import pytest
@@ -112,6 +113,36 @@ def test_what_is_registered_with_a_function_of_a_library_is_there_for_the_next_c
         after = [pool.submit(measured, 1).result() for _ in range(3)]
     """)
     assert calls.value("(before, after)") == (["unknown"] * 3, [1] * 3)
+
+
+def test_a_module_that_was_edited_before_a_call_is_so_for_it_also_behind_one_that_runs(fresh_kernel, tmp_path):
+    module, gate = tmp_path / "edited_module.py", tmp_path / "gate"
+    module.write_text("def value(): return 'old'\n")
+    os.utime(module, (1, 1))  # one that was just written is read again in any case
+    fresh_kernel.ok("%wool start -n 1")
+    fresh_kernel.ok(f"""
+        import os, sys, time, wool_jupyter
+        sys.path.append({str(tmp_path)!r})
+        pool = wool_jupyter.pool()
+        def look(wait=False):
+            import edited_module, os, time
+            from IPython.display import display
+            if wait:
+                open({str(tmp_path / "begun")!r}, "w").close()
+                while not os.path.exists({str(gate)!r}):
+                    display("waits")  # with each report the worker is sent what there is
+                    time.sleep(0.01)
+            return edited_module.value()
+        before = [pool.submit(look).result() for _ in range(10)]
+        first = pool.submit(look, True)
+        while not os.path.exists({str(tmp_path / "begun")!r}): time.sleep(0.001)
+        with open({str(module)!r}, "w") as file: print("def value(): return 'edited'", file=file)
+        second, patience = pool.submit(look), time.monotonic() + 10
+        while not second.running() and time.monotonic() < patience: time.sleep(0.001)  # it is sent ahead
+        open({str(gate)!r}, "w").close()
+        after = second.result()
+    """)
+    assert fresh_kernel.value("(before, first.result(), after)") == (["old"] * 10, "old", "edited")
 
 
 @pytest.mark.parametrize("source", ["from random import random", "from numpy.random import rand as random"])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -264,6 +265,22 @@ def test_a_change_is_told_and_what_is_as_before_is_not_pickled_again(aspect, cha
     change()
     after = ambient.here()
     assert [name for name in after if after[name] != before.get(name)] == [aspect]
+
+
+def test_what_changes_while_it_is_read_is_read_again(restored, monkeypatch):
+    aspect = ambient.ASPECTS["pandas options"]
+
+    def changed_by_another_thread():
+        with pd.option_context("display.max_rows", 8):
+            return aspect.read()
+
+    pd.set_option("display.max_rows", 9)
+    with monkeypatch.context() as patched:
+        meanwhile = replace(aspect, read=changed_by_another_thread, key=iter([b"9", b"8"]).__next__)
+        patched.setitem(ambient.ASPECTS, "pandas options", meanwhile)
+        assert here()["pandas options"]["display.max_rows"] == 8
+        patched.setitem(ambient.ASPECTS, "pandas options", replace(aspect, key=lambda: b"9"))
+        assert here()["pandas options"]["display.max_rows"] == 9
 
 
 @pytest.mark.parametrize("colours", [5, 10])  # the default has ten

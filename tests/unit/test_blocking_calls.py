@@ -1,11 +1,16 @@
 """What blocking calls are packed into, and what a worker's ledger says of them."""
 
 import operator
+import os
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.support.loops import run, settle
 from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge
+from wool_jupyter.pool.executor import Line
 from wool_jupyter.pool.futures import Callbacks, Future
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.slots import Slots
@@ -132,18 +137,41 @@ def test_an_outcome_that_can_not_be_loaded_is_an_error_in_words():
     assert "the call has returned, and its result can't be loaded here: LookupError: not here" in str(error)
 
 
-def test_an_outcome_whose_data_can_not_be_had_is_an_error_in_words(tmp_path):
-    """There may be no descriptor left."""
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [(Path.unlink, "FileNotFoundError"), (lambda file: os.truncate(file, 5000), "ValueError")],
+    ids=["gone", "cut"],
+)
+def test_an_outcome_whose_data_can_not_be_had_is_an_error_in_words(tmp_path, spoil, error):
+    """There may be no descriptor left. Whatever it is, the outcomes that came with it are settled, too."""
     outcome = calls.pack_outcome(bytearray(b"x" * (1 << 20)), places=(str(tmp_path),))
     (file,) = tmp_path.iterdir()
-    file.unlink()
+    spoil(file)
     future = Future(Callbacks())
     future.set_running_or_notify_cancel()
     future.arrive(outcome)
-    with pytest.raises(
-        CannotLoad, match="the call has returned, and its result can't be loaded here: FileNotFoundError"
-    ):
+    with pytest.raises(CannotLoad, match=f"the call has returned, and its result can't be loaded here: {error}"):
         future.result(0)
+
+
+def test_calls_that_come_after_an_interrupted_one_are_delivered():
+    posted, interrupts = [], [KeyboardInterrupt()]
+
+    def post(function, *args):
+        if interrupts:
+            raise interrupts.pop()
+        posted.append(partial(function, *args))
+
+    put = []
+    line = Line(SimpleNamespace(put=put.extend), post, main_threads=lambda: 1)
+    with pytest.raises(KeyboardInterrupt):
+        line.put([SimpleNamespace(is_put=False)])
+    after = SimpleNamespace(is_put=False)
+    line.put([after])
+    for function in posted:
+        function()
+    assert put == [after]
+    assert after.is_put
 
 
 def test_a_cost_follows_what_was_measured():

@@ -70,7 +70,7 @@ class Future(concurrent.futures.Future[T]):
     def arrive(self, data: bytes) -> None:
         try:
             self._arrived = arrived = calls.Arrived(data)
-        except OSError as error:  # its file can't be opened: there may be no descriptor left
+        except Exception as error:  # noqa: BLE001 (there may be no descriptor or no memory left; those behind it are to settle, too)
             self.fail(calls.unloaded(error))
             return
         self._settler = threading.get_ident()

@@ -119,21 +119,21 @@ _last: dict[str, tuple[object, bytes]] = {}  # by aspect: the key of what was re
 def _pickled(name: str, aspect: Aspect) -> bytes:
     try:
         if aspect.key is not None:
-            return _pickled_once(name, aspect.key(), aspect.read)
+            return _pickled_once(name, aspect.key, aspect.read)
         value = aspect.read()
-        return _pickled_once(name, flat(value), lambda: value)
+        return _pickled_once(name, lambda: flat(value), lambda: value)
     except FileNotFoundError:
         raise
     except Exception:  # noqa: BLE001 (whatever a user's object raises, or is: `sys.argv = None`)
         return b""
 
 
-def _pickled_once(name: str, key: object, read: Callable[[], Any]) -> bytes:
-    known = _last.get(name)
+def _pickled_once(name: str, key_now: Callable[[], object], read: Callable[[], Any]) -> bytes:
+    key, known = key_now(), _last.get(name)
     if key is not None and known is not None and known[0] == key:
         return known[1]
     pickled = pickling.dumps(read())
-    if key is not None:
+    if key is not None and key_now() == key:  # else another thread changes it
         _last[name] = key, pickled
     return pickled
 

@@ -27,6 +27,7 @@ class Parts:
 
     def __init__(self) -> None:
         self.functions: list[calls.Request] = []
+        self.additions = 0
         self._items: deque[batches.Item] = deque()
         self._taken = False  # somebody takes them, until there are none
         self._lock = threading.Lock()
@@ -35,6 +36,7 @@ class Parts:
         """Whether there is something, and nobody takes it."""
         with self._lock:
             self._items.extend(items)
+            self.additions += 1
             idle, self._taken = not self._taken, self._taken or bool(self._items)
             return idle and self._taken
 
@@ -79,9 +81,12 @@ class CallRunner:
         output = self._output_for(opening)
         spool = output.spool
         spool.release(listener.shown)
-        self._cells.begin_calls(opening.places)
+        seen = 0
         with self._native.at_most(opening.native_threads):
             while item is not None:
+                if seen != parts.additions:
+                    seen = parts.additions
+                    self._cells.begin_calls(opening.places)  # who submits more may have edited a module before
                 done = self._run(opening, parts, item, output)
                 item = parts.take()
                 # What is said with the last one counts; to look takes system calls.

@@ -176,7 +176,7 @@ class CellRunner:
         )
 
     def begin_calls(self, places: tuple[str, ...]) -> None:
-        """They have the main thread, one after the other."""
+        """They have the main thread, one after the other. Again when more of them have come."""
         self._places = places
         self._modules.cell_begins()
 
