@@ -429,7 +429,7 @@ def standard_stream(stream: Any) -> tuple[Any, ...] | None:
 
 
 def has_plain_reduction(t: type) -> bool:
-    return _reducer(t) in (None, NotebookPickler._polars, NotebookPickler._callbacks)
+    return _reducer(t) in (None, NotebookPickler._polars, NotebookPickler._callbacks, NotebookPickler._generator)
 
 
 def dumps(obj: Any) -> bytes:
