@@ -129,7 +129,7 @@ def test_help_tells_of_every_command_and_option(kernel):
     for option in ("-i NAMES", "-o NAMES", "--bg"):
         assert re.search(rf"^  {option} +\w", of_a_cell, re.MULTILINE), option
     assert "\nran" not in of_a_cell
-    assert max(map(len, text.splitlines())) <= 120
+    assert max(map(len, text.splitlines())) <= 98
 
 
 @pytest.mark.parametrize("line", ["%wool scale --help", "%wool -h scale"])

@@ -1,5 +1,9 @@
 """What `%wool` and `%%wool` understand, in the words of their help."""
 
+import textwrap
+
+_WIDTH = 98  # a notebook beside an open side bar shows no more
+
 ASKS = frozenset({"-h", "--help"})
 
 COMMANDS = {  # command -> what follows it, what it does
@@ -51,7 +55,8 @@ def of_all() -> str:
             "%wool COMMAND",
             *_table(COMMANDS),
             "",
-            "A WORKER is meant by the beginning of its name. `%%wool?` and `%wool?` have examples, `%config Wool` has options.",
+            "A WORKER is meant by the beginning of its name.",
+            "`%%wool?` and `%wool?` have examples, `%config Wool` has options.",
         ]
     )
 
@@ -64,4 +69,11 @@ def of_a_command(word: str) -> str:
 def _table(known: dict[str, tuple[str, str]]) -> list[str]:
     rows = [(f"{word} {what}".rstrip(), does) for word, (what, does) in known.items()]
     width = max(len(left) for left, _ in rows)
-    return [f"  {left.ljust(width)}  {right}" for left, right in rows]
+    blank = " " * (width + 4)
+    return [
+        line
+        for left, does in rows
+        for line in textwrap.wrap(
+            does, _WIDTH, initial_indent=f"  {left.ljust(width)}  ", subsequent_indent=blank, break_on_hyphens=False
+        )
+    ]
