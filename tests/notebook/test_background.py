@@ -775,7 +775,7 @@ def test_a_name_that_no_worker_can_load_and_only_a_text_names_is_left_out(kernel
         "sys.modules['only_here'] = module\nthing, n = module.C(), 1\nmodule.C.__module__ = 'only_here'"
     )
     busy = [submit(kernel, gate.wait) for _ in range(2)]
-    job = submit(kernel, "print('about thing', n)\nran = n + 1")
+    job = submit(kernel, "about = 'about thing'\nran = n + 1")
     kernel.ok("n = 5")
     gate.open()
     assert "is done after" in job.end()

@@ -296,8 +296,8 @@ def test_an_error_stops_run_all(tmp_path):
             "x = open('/dev/null')", "x.read()", ["`x`", "TextIOWrapper", "open it inside the cell"], id="file"
         ),
         pytest.param(
-            "import threading\nx = threading.Thread(target=print)",
-            "x.start()",
+            "import threading\nx = threading.Thread(target=threading.Event().wait, daemon=True)\nx.start()",
+            "x.join()",
             ["`x`", "Thread", "start it inside"],
             id="thread",
         ),
