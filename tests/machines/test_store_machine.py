@@ -187,5 +187,7 @@ def test_a_store_that_ignores_the_locks_is_found_out(capsys):
     with pytest.raises(AssertionError):
         run_state_machine_as_test(
             IgnoringLocks,
-            settings=settings(max_examples=100, stateful_step_count=60, phases=[Phase.generate], deadline=None),
+            settings=settings(
+                max_examples=400, stateful_step_count=60, phases=[Phase.generate], deadline=None, derandomize=True
+            ),
         )
