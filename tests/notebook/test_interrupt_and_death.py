@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from tests.support.kernel import wool
+from tests.support.pools import nursery_of
 from tests.support.waiting import wait_until
 
 BUSY = [
@@ -169,8 +170,7 @@ def test_deaths_in_a_row_never_use_up_the_pool(kernel):
 
 def test_the_death_of_the_nursery_is_told_and_the_next_cell_starts_anew(fresh_kernel):
     fresh_kernel.wool("x = 1")
-    nursery = next(p for p in psutil.Process(fresh_kernel.pid).children() if "nursery" in " ".join(p.cmdline()))
-    nursery.send_signal(signal.SIGKILL)
+    nursery_of(fresh_kernel.pid).kill()
     wait_until(lambda: "no pool runs" in fresh_kernel.ok("%wool status").stdout)
     assert fresh_kernel.wool("print(x)").stdout.endswith("1\n")
 

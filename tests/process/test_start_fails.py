@@ -9,11 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.support.kernel import Kernel
-from tests.support.pools import lives, pool_processes
+from tests.support.pools import lives, nursery_of, pool_processes
 from tests.support.waiting import wait_until
 from wool_jupyter.discovery import root
 
@@ -273,15 +272,10 @@ def test_no_process(top):
 # The nursery is killed.
 
 
-def nursery_of(kernel: Kernel) -> psutil.Process:
-    (nursery,) = [each for each in psutil.Process(kernel.pid).children() if "wool_jupyter.nursery" in each.cmdline()]
-    return nursery
-
-
 def test_nursery_killed_before_a_cell(kernel):
     works(kernel)
     processes = pool_processes(kernel.pid)
-    nursery_of(kernel).kill()
+    nursery_of(kernel.pid).kill()
     wait_until(lambda: not any(map(lives, processes)), GONE_S)
     works(kernel)
 
@@ -290,7 +284,7 @@ def test_nursery_killed_while_a_cell_runs_ends_it(kernel):
     running = kernel.begin("%%wool\nimport signal\nprint('begun', flush=True)\nsignal.pause()")
     running.wait_for("begun")
     processes = pool_processes(kernel.pid)
-    nursery_of(kernel).kill()
+    nursery_of(kernel.pid).kill()
     result = running.result()
     assert result.error.ename == "WorkerDied"
     assert "ended with the process that looks after the workers" in result.error.evalue
@@ -301,7 +295,7 @@ def test_nursery_killed_while_a_cell_runs_ends_it(kernel):
 def test_nursery_killed_right_before_a_cell_costs_that_cell_at_most(kernel):
     works(kernel)
     for _ in range(3):
-        os.kill(nursery_of(kernel).pid, signal.SIGKILL)
+        os.kill(nursery_of(kernel.pid).pid, signal.SIGKILL)
         result = kernel.run("%%wool\nx = 1\nx + 1")
         assert result.status == "ok" or result.error.ename in ("WorkerDied", "StartFailed")
         works(kernel)

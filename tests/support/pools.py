@@ -7,30 +7,40 @@ from pathlib import Path
 import psutil
 
 from tests.support.waiting import wait_until
-from wool_jupyter import host
 from wool_jupyter.discovery import root
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.pool.processes import Processes
 
+NURSERY = "wool_jupyter.nursery"
+TEMPLATE = "wool_jupyter.worker.template"
+
+
+def nursery_of(owner_pid: int) -> psutil.Process:
+    (nursery,) = _nurseries(owner_pid)
+    return nursery
+
+
+def _nurseries(owner_pid: int) -> list[psutil.Process]:
+    # Its children only: what a nursery starts has its arguments, too, until it has become another program.
+    return [child for child in psutil.Process(owner_pid).children() if NURSERY in child.cmdline()]
+
 
 def pool_processes(owner_pid: int) -> list[psutil.Process]:
     """The nursery, its workers, the process that they are forked from, and what cells have started."""
-    return [
-        process
-        for nursery in psutil.Process(owner_pid).children()
-        if "wool_jupyter.nursery" in nursery.cmdline()
-        for process in (nursery, *nursery.children(recursive=True))
-    ]
+    return [process for nursery in _nurseries(owner_pid) for process in (nursery, *nursery.children(recursive=True))]
 
 
 def pool_workers(owner_pid: int) -> list[psutil.Process]:
-    """And what cells have started."""
-    return [process for process in pool_processes(owner_pid)[1:] if not is_template(process)]
+    """And what cells have started. A worker counts once it has its own arguments: before, nobody can tell it from the nursery or
+    from the process that it is forked from."""
+    return [process for process in pool_processes(owner_pid) if _is_worker(process)]
 
 
-def is_template(process: psutil.Process) -> bool:
-    """What it has just forked has its arguments, too, but hears interrupts."""
-    return "wool_jupyter.worker.template" in process.cmdline() and host.ignores(process.pid, signal.SIGINT)
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return {NURSERY, TEMPLATE}.isdisjoint(process.cmdline())
+    except psutil.NoSuchProcess:  # it stood between the template and what that forks
+        return False
 
 
 def pool_directories(namespace: str) -> list[Path]:
