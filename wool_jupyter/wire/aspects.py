@@ -387,7 +387,7 @@ ASPECTS = {
         key=_key_of_filters,
         glance=glances.filters,
     ),
-    "logging": Aspect(loggers.read, loggers.write, slow=True, glance=loggers.glance),
+    "logging": Aspect(loggers.read, loggers.write, slow=True, late=True, glance=loggers.glance),
     "shell": Aspect(_read_shell, _write_shell, "IPython", of_cells=True),
     "figures": Aspect(_read_inline, _write_inline, "matplotlib_inline.config", imports=True, of_cells=True),
     "random": Generator(random.getstate, lambda _, after: random.setstate(after), late=True, key=random.getstate),
