@@ -23,6 +23,7 @@ import cloudpickle
 from wool_jupyter.wire import (
     arrays,
     classes,
+    closed_files,
     code_names,
     columns,
     exceptions,
@@ -217,7 +218,11 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         """`with open(...) as f` leaves a closed one. cloudpickle would turn an open one into a `StringIO` without a word."""
         if not file.closed:
             return self._refuse(file)
-        return rebuilding.make_closed_file, (type(file), file.name, getattr(file, "encoding", None))
+        facts = {name: getattr(file, name) for name in ("name", "mode") if hasattr(file, name)}
+        return rebuilding.make_closed_file, (type(file), facts, getattr(file, "encoding", None))
+
+    def _file_in_memory(self, file: Any) -> Any:
+        return closed_files.in_memory(file) or NotImplemented
 
     def _stream(self, stream: Any) -> Any:
         if (standard := standard_stream(stream)) is not None:
@@ -306,6 +311,8 @@ _BY_TYPE: dict[type, Reducer | None] = {
     io.BufferedReader: NotebookPickler._file,
     io.BufferedWriter: NotebookPickler._file,
     io.BufferedRandom: NotebookPickler._file,
+    io.StringIO: NotebookPickler._file_in_memory,
+    io.BytesIO: NotebookPickler._file_in_memory,
     memoryview: NotebookPickler._refuse,
     standins.Kept: NotebookPickler._kept,
     _LOCK: NotebookPickler._lock,
@@ -364,7 +371,16 @@ def standard_stream(stream: Any) -> tuple[Any, ...] | None:
 
 
 def has_plain_reduction(t: type) -> bool:
-    return _reducer(t) in (None, NotebookPickler._polars, NotebookPickler._callbacks, NotebookPickler._generator)
+    return _reducer(t) in _PLAIN
+
+
+_PLAIN = (
+    None,
+    NotebookPickler._polars,
+    NotebookPickler._callbacks,
+    NotebookPickler._generator,
+    NotebookPickler._file_in_memory,
+)
 
 
 def dumps(obj: Any) -> bytes:

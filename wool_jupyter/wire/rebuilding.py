@@ -131,11 +131,16 @@ def make_newtype(name: str, supertype: Any, module: str) -> Any:
     return made
 
 
-def make_closed_file(cls: type, name: Any, encoding: str | None) -> Any:
+def make_closed_file(cls: type, facts: dict[str, Any], encoding: str | None) -> Any:
     mode = "r+b" if cls is io.BufferedRandom else "wb" if cls is io.BufferedWriter else "rb"
     raw = io.FileIO(os.devnull, mode)
-    raw.name = name
+    if "name" in facts:
+        raw.name = facts["name"]
+    else:
+        del raw.name
     file = io.TextIOWrapper(io.BufferedReader(raw), encoding=encoding) if cls is io.TextIOWrapper else cls(raw)
+    if isinstance(file, io.TextIOWrapper) and "mode" in facts:
+        vars(file)["mode"] = facts["mode"]
     file.close()
     return file
 
