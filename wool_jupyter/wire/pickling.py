@@ -160,6 +160,18 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _newtype(self, t: Any) -> Any:
         return rebuilding.make_newtype, (t.__name__, t.__supertype__, t.__module__)
 
+    def _type_parameter(self, p: Any) -> Any:
+        """Its own pickling is its name. One of the notebook, or of a function's or class's own, is not to be had under it."""
+        if p.__module__ != "__main__" and getattr(sys.modules.get(p.__module__), p.__name__, None) is p:
+            return NotImplemented
+        given = {name: getattr(p, f"__{name}__", None) for name in rebuilding.OF_TYPE_PARAMETERS}
+        return rebuilding.make_type_parameter, (
+            type(p),
+            p.__name__,
+            p.__module__,
+            {k: v for k, v in given.items() if v},
+        )
+
     def _frame(self, frame: Any) -> Any:
         """A leaf: arrays inside a pandas object are no objects of the notebook, and must get no number of their own."""
         inner_file, buffers = io.BytesIO(), []  # type: ignore[var-annotated]
@@ -333,6 +345,8 @@ def _reducer(t: type) -> Reducer | None:
         return lambda pickler, array: pickler._array(array)
     if t.__name__ == "NewType" and t.__module__ == "typing":
         return NotebookPickler._newtype
+    if t.__name__ in ("ParamSpec", "TypeVarTuple") and t.__module__ in ("typing", "typing_extensions"):
+        return NotebookPickler._type_parameter
     if memmaps.is_memmap(t):
         return NotebookPickler._memmap
     if type_facts.is_child(t):

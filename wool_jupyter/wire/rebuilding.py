@@ -131,6 +131,15 @@ def make_newtype(name: str, supertype: Any, module: str) -> Any:
     return made
 
 
+OF_TYPE_PARAMETERS = ("bound", "covariant", "contravariant", "infer_variance")
+
+
+def make_type_parameter(cls: Any, name: str, module: str, given: dict[str, Any]) -> Any:
+    made = cls(name, **given)
+    made.__module__ = module
+    return made
+
+
 def make_closed_file(cls: type, facts: dict[str, Any], encoding: str | None) -> Any:
     mode = "r+b" if cls is io.BufferedRandom else "wb" if cls is io.BufferedWriter else "rb"
     raw = io.FileIO(os.devnull, mode)
