@@ -163,7 +163,8 @@ class Shipment:
                 for name, value in self._source.items()
                 if isinstance(value, type | types.FunctionType) and value.__module__ == "__main__"
             }
-        names = (named | (hinted - shell_names.HISTORY)) - _OWN
+        asked_for = named | (hinted - shell_names.HISTORY)
+        names = asked_for - _OWN | shell_names.are_users(asked_for, self._source)
         found = {name for name in names if name in self._source and name not in self._left_out}
         classes_of_them = {type(self._source[name]) for name in found}
         found |= {cls.__name__ for cls in classes_of_them if self._source.get(cls.__name__) is cls} - self._left_out
