@@ -24,9 +24,7 @@ from wool_jupyter.wire.unhindered import unhindered
 _OWN = shell_names.SHELL | shell_names.MODULE
 _PARTS_LEFT = 20  # of all inputs: the search for each takes a pass over them
 _OF_TESTS = frozenset({"unittest", "doctest", "ipytest"})
-_LOOK_FOR_TESTS = frozenset(
-    "main run testmod DocTestSuite loadTestsFromModule loadTestsFromName loadTestsFromNames".split()
-)
+_LOOK_FOR_TESTS = frozenset("testmod DocTestSuite loadTestsFromModule loadTestsFromName loadTestsFromNames".split())
 _LOADERS = frozenset({"load", "loads", "read_pickle", "Unpickler"})
 
 
@@ -177,10 +175,12 @@ class Shipment:
     def _looks_for_tests(self, named: Container[str]) -> bool:
         """Among all that the notebook has, as `unittest.main` and `doctest.testmod` do."""
         capture = self._capture
-        if not capture.attributes & _LOOK_FOR_TESTS:
-            return "testmod" in named or "testmod" in capture.binds
-        has_one = any(name in named or name in capture.binds for name in _OF_TESTS)
-        return has_one or any(getattr(self._source.get(name), "__name__", "") in _OF_TESTS for name in capture.hard)
+        if capture.attributes & _LOOK_FOR_TESTS or "testmod" in capture.binds or "testmod" in named:
+            return True
+        return bool(capture.attributes & {"main", "run"}) and (
+            any(name in named or name in capture.binds for name in _OF_TESTS)
+            or any(getattr(self._source.get(name), "__name__", "") in _OF_TESTS for name in capture.hard)
+        )
 
     def _gone(self, names: set[str], named: Container[str]) -> set[str]:
         """Values whose worker is gone: an error where the cell names one."""
