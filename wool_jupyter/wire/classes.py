@@ -174,6 +174,9 @@ def set_class_state(cls: type, state: Parts) -> None:
     unfinished.discard(ident)
     for part, attributes in state.items():
         _set_attributes(cls, part, attributes)
+    for name, value in state.get("", {}).items():
+        if type(value) is property:
+            value.__set_name__(cls, name)  # type: ignore[attr-defined]  # no pickle tells it, and errors do
     if isinstance(cls, abc.ABCMeta):
         abc.update_abstractmethods(cls)  # type: ignore[arg-type]
 

@@ -14,6 +14,7 @@ import pickle
 import sys
 import threading
 import types
+import typing
 from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
 from typing import IO, Any
@@ -158,7 +159,14 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return rebuilding.make_cached_property, (p.func, p.attrname)
 
     def _newtype(self, t: Any) -> Any:
-        return rebuilding.make_newtype, (t.__name__, t.__supertype__, t.__module__)
+        return rebuilding.make_newtype, (t.__name__, t.__supertype__, t.__module__, t.__qualname__)
+
+    def _type_variable(self, t: Any) -> Any:
+        """As cloudpickle does it, whose module it would be of."""
+        found = cloudpickle.Pickler.dispatch_table[type(t)](t)
+        if found[0] is getattr:
+            return found
+        return *found, t.__module__, None, None, rebuilding.set_module
 
     def _type_parameter(self, p: Any) -> Any:
         """Its own pickling is its name. One of the notebook, or of a function's or class's own, is not to be had under it."""
@@ -345,6 +353,8 @@ def _reducer(t: type) -> Reducer | None:
         return lambda pickler, array: pickler._array(array)
     if t.__name__ == "NewType" and t.__module__ == "typing":
         return NotebookPickler._newtype
+    if t is typing.TypeVar:
+        return NotebookPickler._type_variable
     if t.__name__ in ("ParamSpec", "TypeVarTuple") and t.__module__ in ("typing", "typing_extensions"):
         return NotebookPickler._type_parameter
     if memmaps.is_memmap(t):

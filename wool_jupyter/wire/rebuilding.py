@@ -122,13 +122,17 @@ def make_cached_property(function: Callable[[Any], Any], name: str | None) -> An
     return made
 
 
-def make_newtype(name: str, supertype: Any, module: str) -> Any:
+def make_newtype(name: str, supertype: Any, module: str, qualname: str) -> Any:
     import typing
 
     make: Any = typing.NewType
     made = make(name, supertype)
-    made.__module__ = module
+    made.__module__, made.__qualname__ = module, qualname
     return made
+
+
+def set_module(obj: Any, module: str) -> None:
+    obj.__module__ = module
 
 
 OF_TYPE_PARAMETERS = ("bound", "covariant", "contravariant", "infer_variance")
