@@ -76,10 +76,12 @@ class Arrival:
         self.view_bases = views.by_root(arrays)
         found = ((id(array), views.inside(array, self.view_bases)) for array in arrays)
         self._bases: views.Bases = {ident: base for ident, base in found if base is not None}
-        self._kept = {ident: key for ident, key in standins.keys_by_id().items() if ident in self.numbers}
+        loaded = {id(o): o for _, o in held if type(o) in class_types and o.__module__ == "__main__"}
+        kept = standins.keys_by_id()
+        self._kept = {ident: key for ident, key in kept.items() if ident in self.numbers or ident in loaded}
         self._ends = [self.numbers[id(root)] for root in self._roots]
-        loaded = [o for _, o in held if type(o) in class_types and o.__module__ == "__main__"]
-        self._classes = {cls: classes.parts_of(cls) for cls in loaded}
+        # One that is kept here the kernel does not know: its instances can't go there.
+        self._classes = {cls: classes.parts_of(cls) for ident, cls in loaded.items() if ident not in kept}
         known = {ref.number: ref.digest for ref in names.parcel.refs}
         self._arrived = [_Arrived(b, known.get(number, b"")) for number, b in enumerate(self._buffers)]
         self._by_address = {(each.address, each.nbytes): each for each in self._arrived}
