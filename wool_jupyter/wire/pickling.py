@@ -218,6 +218,14 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         """The unpickler looks for a `__setstate__` on the empty object, where a `__getattr__` that reads attributes never ends."""
         return rebuilding.NEW_OBJECT, (type(obj),), vars(obj), None, None, rebuilding.set_attributes
 
+    def _made_by_itself(self, obj: Any) -> Any:
+        """`def __new__(cls, value, unit)`: its own pickling would call that with less than it wants. What it has made of the object
+        is in the object."""
+        reduced = obj.__reduce_ex__(PROTOCOL)
+        if reduced[0] is not rebuilding.NEW_OBJECT or rebuilding.takes(type(obj).__new__, reduced[1]):
+            return NotImplemented
+        return rebuilding.new_by_base, *reduced[1:]
+
     def _take_over(self, inner: "NotebookPickler") -> None:
         for gathered in ("names", "text", "attributes", "files"):
             getattr(self, gathered).update(getattr(inner, gathered))
@@ -385,6 +393,8 @@ def _reducer(t: type) -> Reducer | None:
         return lambda _, obj: (
             NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
         )
+    if type_facts.makes_itself(t):
+        return NotebookPickler._made_by_itself
     return NotebookPickler._delegating if hasattr(t, "__getattr__") and type_facts.is_its_dict(t) else None
 
 
@@ -404,6 +414,7 @@ _PLAIN = (
     NotebookPickler._callbacks,
     NotebookPickler._generator,
     NotebookPickler._file_in_memory,
+    NotebookPickler._made_by_itself,
 )
 
 

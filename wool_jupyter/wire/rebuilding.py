@@ -2,6 +2,7 @@
 
 import copyreg
 import functools
+import inspect
 import io
 import marshal
 import os
@@ -136,6 +137,20 @@ def set_module(obj: Any, module: str) -> None:
 
 
 OF_TYPE_PARAMETERS = ("bound", "covariant", "contravariant", "infer_variance")
+
+
+def takes(function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    try:
+        inspect.signature(function).bind(*args)
+    except TypeError:
+        return False
+    return True
+
+
+def new_by_base(cls: Any, *args: Any) -> Any:
+    """By the `__new__` of the first base that has none in Python."""
+    base: Any = next(c for c in cls.__mro__ if not isinstance(c.__new__, types.FunctionType))
+    return base.__new__(cls, *args)
 
 
 def make_type_parameter(cls: Any, name: str, module: str, given: dict[str, Any]) -> Any:

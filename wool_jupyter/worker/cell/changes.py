@@ -67,7 +67,8 @@ class Arrival:
             _drop_temporaries(self._objects)
         self._kinds: dict[type, str | None] = {t: patching.kind_of(t) for t in met}
         self._kinds[_Gone] = self._kinds[standins.Absent] = None  # what stands for an object says nothing of it
-        with_identity = {t for t in met if not issubclass(t, _BY_VALUE) and not t.__module__.startswith("numpy.dtypes")}
+        by_value = {t for t in met if issubclass(t, _BY_VALUE) and not type_facts.is_value_with_attributes(t)}
+        with_identity = {t for t in met - by_value if not t.__module__.startswith("numpy.dtypes")}
         array_types, class_types = set(filter(type_facts.is_array, met)), {t for t in met if issubclass(t, type)}
         wanted = with_identity | array_types | class_types  # a million strings are looked at once
         held = [(n, o) for n, o in self._objects.items() if type(o) in wanted]
