@@ -16,6 +16,7 @@ import threading
 import types
 import typing
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import IO, Any
 
@@ -246,7 +247,10 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         """`with open(...) as f` leaves a closed one. cloudpickle would turn an open one into a `StringIO` without a word."""
         if not file.closed:
             return self._refuse(file)
-        facts = {name: getattr(file, name) for name in ("name", "mode") if hasattr(file, name)}
+        facts: dict[str, Any] = {}
+        for name in ("name", "mode"):
+            with suppress(AttributeError, ValueError):  # it has none, or as it is closed (`bz2` of Python 3.13)
+                facts[name] = getattr(file, name)
         return rebuilding.make_closed_file, (type(file), facts, getattr(file, "encoding", None))
 
     def _file_in_memory(self, file: Any) -> Any:
