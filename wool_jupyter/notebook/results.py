@@ -7,16 +7,16 @@ from wool_jupyter.errors import JobCancelled, WoolError, WorkerDied, in_words
 from wool_jupyter.notebook import homecoming, tracebacks
 from wool_jupyter.notebook.execution import Execution
 from wool_jupyter.notebook.pending import Pending, listed
-from wool_jupyter.wire import ambient, aspects, cells
+from wool_jupyter.wire import ambient, cells
+from wool_jupyter.wire.aspects.aspect import Generator
+from wool_jupyter.wire.aspects.table import ASPECTS
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 # Generators of numbers go on here as if the job had not drawn any: jobs side by side began with the same state. The others belong
 # to the context of a cell, and none may be running.
-_STAYS_THERE = frozenset(
-    name for name, aspect in aspects.ASPECTS.items() if isinstance(aspect, aspects.Generator) or aspect.of_context
-)
+_STAYS_THERE = frozenset(name for name, aspect in ASPECTS.items() if isinstance(aspect, Generator) or aspect.of_context)
 
 
 def take_in(execution: Execution, shell: "InteractiveShell", pending: Pending) -> cells.Refused | None:

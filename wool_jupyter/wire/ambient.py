@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from wool_jupyter.wire import pickling
-from wool_jupyter.wire.aspects import ASPECTS, Aspect, Generator, flat
+from wool_jupyter.wire.aspects.aspect import Aspect, Generator, flat
+from wool_jupyter.wire.aspects.table import ASPECTS
 
 State = dict[str, bytes]  # aspect -> its pickled value, b"" where it can't be; one that could not be read is missing
 
