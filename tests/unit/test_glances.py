@@ -71,8 +71,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_cursory_look_notices(change, nothing_stays):
-    before = ambient.cursory()
-    assert ambient.cursory() == before
+def test_a_glance_notices(change, nothing_stays):
+    before = ambient.glance()
+    assert ambient.glance() == before
     change()
-    assert ambient.cursory() != before
+    assert ambient.glance() != before

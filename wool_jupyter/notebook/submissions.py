@@ -70,14 +70,14 @@ class Submissions:
     # On threads that submit.
 
     def ambient(self) -> ambient.State:
-        seen = ambient.noticed()
+        seen = ambient.key_of_calls()
         known = self._state
         if known is not None and known[0] == seen:
             return known[1]
         state = ambient.of_calls()
         if known is not None and known[1] == state:
             state = known[1]  # calls of one and the same go together
-        if ambient.noticed() == seen:  # else another thread changes it
+        if ambient.key_of_calls() == seen:  # else another thread changes it
             self._state = seen, state
         return state
 

@@ -43,7 +43,7 @@ class CellRunner:
         self._is_cell = False  # that has the main thread
         # As it was after the last cell, and when the body of this one began; None once a call has run.
         self._ambient: ambient.State | None = None
-        self._surrounds: tuple[ambient.State, ambient.Cursory] | None = None  # the last call
+        self._surrounds: tuple[ambient.State, ambient.Glance] | None = None  # the last call
         self._looks = False  # at all of it, before the next one
 
     def install(self) -> None:
@@ -60,17 +60,17 @@ class CellRunner:
     def surround_calls(self, wanted: ambient.State) -> None:
         """The process becomes as `wanted`, for what runs between two cells: the next one undoes what that changes, and tells the
         kernel nothing of it."""
-        if self._ambient is None and not self._looks and self._surrounds == (wanted, ambient.cursory()):
+        if self._ambient is None and not self._looks and self._surrounds == (wanted, ambient.glance()):
             ambient.follow_in_context(wanted)
             return
         before, self._ambient, self._looks = self._ambient, None, False
         ambient.follow(wanted, ambient.here() if before is None else before)
         if before is not None or self._surrounds is None:
             ambient.draw_other_numbers()  # two workers may have the kernel's
-        self._surrounds = wanted, ambient.cursory()
+        self._surrounds = wanted, ambient.glance()
 
     def call_ended(self, took_s: float) -> None:
-        """One that took its time may have changed what a cursory look misses: the next one looks at all that surrounds it."""
+        """One that took its time may have changed what a glance misses: the next one looks at all that surrounds it."""
         self._looks = self._looks or took_s >= _LOOKS_FROM_S
 
     def show_figures(self) -> None:
