@@ -61,7 +61,7 @@ class Origin(Protocol):
         ...
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, kw_only=True, slots=True)
 class Item:
     future: "Future[Any]"
     origin: Origin
