@@ -13,6 +13,7 @@ from IPython.core.error import StdinNotImplementedError
 
 from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, in_words
+from wool_jupyter.quantities import size
 from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickling, standins
 from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell import changes, outcome
@@ -273,9 +274,7 @@ def _keep(name: str, stays: outcome.Stays) -> cells.KeptResult:
     key = standins.keys_by_id().get(id(obj)) or uuid.uuid4().hex
     standins.keep(key, obj)
     if stays.size_bytes:
-        size = stays.size_bytes
-        amount = f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.4g} MB"
-        why = f"`{name or '_'}` ({kind}) has {amount}, above the budget for results"
+        why = f"`{name or '_'}` ({kind}) has {size(stays.size_bytes)}, above the budget for results"
     elif stays.lacks_memory:
         why = f"`{name or '_'}` ({kind}) can't be shipped, as its worker has no memory left to pack it"
     else:
