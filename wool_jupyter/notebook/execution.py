@@ -18,7 +18,8 @@ from wool_jupyter.aio.threads import run_to_end
 from wool_jupyter.notebook import told, widgets
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, Sending, loaded
-from wool_jupyter.notebook.job_output import Place, Record, Shown, joined
+from wool_jupyter.notebook.job_output import Record, Shown, joined
+from wool_jupyter.notebook.places import Place
 from wool_jupyter.notebook.source import telling_line
 from wool_jupyter.notebook.stopped import EVERY_S, StoppedWorkers
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall

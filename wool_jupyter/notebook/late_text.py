@@ -1,38 +1,18 @@
 """Text of threads and children that outlive their cell, shown under that cell whatever runs now."""
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.outputs import TextReader
-
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
 
 Text = Flow | TextReader
 Show = Callable[[str, str], object]  # (stream's name, text); called on the loop's thread
 
 _EVERY_S = 0.2
 _CELLS = 32  # followed at a time; the oldest gives way
-
-
-def shows_under_this_cell(shell: "InteractiveShell") -> Show:
-    """To be called while the cell runs. A terminal has no places of cells: there it is shown where the cursor is."""
-    kernel = getattr(shell, "kernel", None)
-    if kernel is None:
-        return lambda name, text: getattr(sys, f"__{name}__").write(text)
-    parent: Any = shell.get_parent()
-
-    def show(name: str, text: str) -> None:
-        # Not through sys.stdout: that belongs to the cell that runs now. ipykernel's socket takes messages from any thread.
-        content = {"name": name, "text": text}
-        kernel.session.send(kernel.iopub_socket, "stream", content, parent=parent, ident=b"stream")
-
-    return show
 
 
 class LateText:

@@ -21,6 +21,7 @@ from wool_jupyter.notebook.cell_run import loaded
 from wool_jupyter.notebook.flow import Budget, Flow
 from wool_jupyter.notebook.left_out import LeftOut
 from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.notebook.places import UnderTheCell
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import running_number
 from wool_jupyter.notebook.stopped import StoppedWorkers
@@ -227,12 +228,12 @@ class _Under:
 
     def __init__(self, shell: "InteractiveShell | None") -> None:
         self._streams = {"stdout": sys.stdout, "stderr": sys.stderr}
-        self._kernel: Any = getattr(shell, "kernel", None)
-        self._parent: Any = shell.get_parent() if shell is not None and self._kernel is not None else None
+        kernel = getattr(shell, "kernel", None)
+        self._place = None if shell is None or kernel is None else UnderTheCell(shell, kernel)
         self._context = contextvars.Context()
         for stream in self._streams.values():
-            if self._parent is not None and hasattr(stream, "set_thread_parent"):  # ipykernel's, from 7 on
-                self._context.run(stream.set_thread_parent, self._parent)
+            if self._place is not None and hasattr(stream, "set_thread_parent"):  # ipykernel's, from 7 on
+                self._context.run(stream.set_thread_parent, self._place.parent)
 
     def text(self, parts: Iterator[tuple[str, str]]) -> None:
         before, switches = "", 0
@@ -252,29 +253,24 @@ class _Under:
             case cells.Notice(text=text):
                 self.text(iter([("stderr", f"wool: {text}\n")]))
                 return
-        if self._kernel is None:
+        if self._place is None:
             return
         match event:
             case cells.Clear(wait=wait):
                 flow.cleared()
                 self._flush()
-                self._send("clear_output", {"wait": wait})
+                self._place.clear(wait=wait)
             case cells.Comm():
                 self._flush()
                 self._context.run(widgets.say, event.kind, event.comm, loaded(event.content))
             case cells.Display():
                 content = loaded(event.content)
-                flow.display(content, event.content.nbytes, partial(self._display, content))
+                flow.display(content, event.content.nbytes, partial(self._display, self._place, content))
 
     def _flush(self) -> None:
         for stream in self._streams.values():
             self._context.run(stream.flush)
 
-    def _display(self, content: dict[str, Any]) -> None:
-        kind = "update_display_data" if content["update"] else "display_data"
-        shown = {"data": content["data"], "metadata": content["metadata"], "transient": content["transient"] or {}}
+    def _display(self, place: UnderTheCell, content: dict[str, Any]) -> None:
         self._flush()
-        self._send(kind, shown)
-
-    def _send(self, kind: str, content: dict[str, Any]) -> None:
-        self._kernel.session.send(self._kernel.iopub_socket, kind, content, parent=self._parent, ident=kind.encode())
+        place.display(content)
