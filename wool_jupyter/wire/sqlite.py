@@ -62,15 +62,15 @@ def cursor_of_closed(
     connection.__init__(":memory:")
     cursor = sqlite3.Cursor(connection)
     connection.execute("create table rows (i primary key) without rowid")
-    if count > 0:
-        connection.execute(_ROWS, (count,))
     if row_id:
         connection.execute("create table last (i integer primary key)")
         connection.execute("insert into last values (?)", (row_id,))
-    if row_id is not None:
-        cursor.execute(_selecting(names) if names else "create table other (i)" if count < 0 else "delete from rows")
-    elif count >= 0:
-        cursor.executemany("delete from rows", [()])
+    if row_id is None and count >= 0:  # `executemany` leaves the id as it was
+        cursor.executemany(_INSERTING, [(count,)])
+    elif row_id is not None and count >= 0:
+        cursor.execute(_INSERTING, (count,))
+    elif row_id is not None:
+        cursor.execute(_selecting(names) if names else "create table other (i)")
     cursor.arraysize, cursor.row_factory = size, row_factory
     if is_closed:
         cursor.close()
@@ -79,7 +79,8 @@ def cursor_of_closed(
     return cursor
 
 
-_ROWS = "with recursive n(i) as (select 1 union all select i + 1 from n limit ?) insert into rows select i from n"
+# Rows without ids: the last id is that of an earlier one.
+_INSERTING = "insert into rows with recursive n(i) as (select 1 union all select i + 1 from n limit ?) select i from n"
 
 
 @functools.lru_cache(16)
