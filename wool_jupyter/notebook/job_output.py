@@ -1,5 +1,6 @@
-"""A background job's output, kept so that it can be shown again."""
+"""A background job's output: under the cell that started it as it comes, and kept so that it can be shown again."""
 
+import contextvars
 import pickle
 import sys
 import tempfile
@@ -13,11 +14,14 @@ from typing import Any, NamedTuple
 
 from IPython.utils.capture import CapturedIO, RichOutput
 
+from wool_jupyter.notebook import widgets
+from wool_jupyter.notebook.places import Place
+from wool_jupyter.notebook.screens import Text, traceback_of
+from wool_jupyter.wire import cells
+
 _IN_MEMORY_BYTES = 1 << 20  # of one job; what is more lies in a file without a name
 
 _SWITCHES = 20  # between the streams, in one batch
-
-Text = tuple[str, str]  # stream's name, text
 
 
 class Shown(NamedTuple):
@@ -91,6 +95,52 @@ class Record:
                     RichOutput(**content).display()
                 case "error":
                     print("\n".join(content), file=sys.stderr, flush=True)
+
+
+class JobOutput:
+    """A `Screen`."""
+
+    def __init__(self, place: Place, context: contextvars.Context) -> None:
+        """Both of the cell that started the job."""
+        self.record = Record()
+        self.place = place
+        self._context = context
+        self._late: list[dict[str, Any]] = []
+
+    def text(self, parts: Iterable[Text]) -> None:
+        for name, text in joined(parts):
+            self.stream(name, text)
+
+    def stream(self, name: str, text: str) -> None:
+        self.record.add(Shown(name, text))
+        self.place.stream(name, text)
+
+    def fail(self, event: cells.Failure) -> None:
+        self.stream(*traceback_of(event))
+
+    def clear(self, *, wait: bool) -> None:
+        self.record.clear(wait=wait)
+        self.place.clear(wait=wait)
+
+    def say(self, kind: str, comm: str, content: dict[str, Any]) -> None:
+        self._context.copy().run(widgets.say, kind, comm, content)
+
+    def display(self, content: dict[str, Any]) -> None:
+        self.record.add(Shown("display", content))
+        self.place.display(content)
+
+    def display_late(self, content: dict[str, Any]) -> None:
+        self._late.append(content)
+
+    def show_late(self) -> None:
+        """When the result has been shown."""
+        for content in self._late:
+            self.display(content)
+        self._late.clear()
+
+    def error(self, error: BaseException, lines: list[str]) -> None:
+        self.record.add(Shown("error", lines))
+        self.place.error(error, lines)
 
 
 def joined(parts: Iterable[Text]) -> Iterator[Text]:

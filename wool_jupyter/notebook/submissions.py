@@ -10,14 +10,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from wool_jupyter.notebook import terminal, widgets
-from wool_jupyter.notebook.cell_run import loaded
+from wool_jupyter.notebook import screens, terminal, widgets
 from wool_jupyter.notebook.flow import Budget, Flow
 from wool_jupyter.notebook.left_out import LeftOut
 from wool_jupyter.notebook.outputs import TextReader
@@ -55,7 +54,7 @@ class Submissions:
         self.places = self._resources.enter_context(runtime.call_directories())
         self.directory = self.places[0]
         self.store = runtime.store
-        self._show = _Under(shell)
+        self._screen = _Under(shell)
         self._budget = _budget(runtime, shell, output_budget_bytes)
         self._flows: dict[UUID, Flow] = {}
         self._go_on: set[UUID] = set()
@@ -132,7 +131,7 @@ class Submissions:
             while self._unfinished or (self._cell_runs and not self._go_on.isdisjoint(self._runtime.alive())):
                 await asyncio.sleep(_EVERY_S)
                 for flow in list(self._flows.values()):
-                    self._show.text(flow.due())
+                    self._screen.text(flow.due())
                 for text in stopped.look(self._workers) if self._unfinished else ():
                     self.notice(text)
         finally:
@@ -152,10 +151,10 @@ class Submissions:
         for event in map(cells.decode_event, shown):
             if isinstance(event, cells.InPlace):
                 flow.came()
-            self._show.text(flow.ready(event.at))
+            self._screen.text(flow.ready(event.at))
             if isinstance(event, cells.Shown):
-                self._show.event(event, flow)
-        self._show.text(flow.lull() if is_idle else flow.ready())
+                screens.show(event, flow, self._screen)
+        self._screen.text(flow.lull() if is_idle else flow.ready())
         (self._go_on.add if goes_on else self._go_on.discard)(worker)
 
     def lost(self, worker: UUID) -> None:
@@ -165,12 +164,10 @@ class Submissions:
             self._end(flow)
 
     def notice(self, text: str) -> None:
-        self._show.text(iter([("stderr", f"wool: {text}\n")]))
+        self._screen.text([screens.notice(text)])
 
     def _end(self, flow: Flow) -> None:
-        self._show.text(flow.rest())
-        for show in flow.last_displays():
-            show()
+        screens.show_rest(flow, self._screen)
         flow.close()
 
     def settled(self, call: object) -> None:
@@ -188,7 +185,7 @@ class Submissions:
         self._ended()
         for worker, flow in self._flows.items():
             if worker in self._go_on:
-                self._runtime.follow(flow, worker, lambda name, text: self._show.text(iter([(name, text)])))
+                self._runtime.follow(flow, worker, lambda name, text: self._screen.text([(name, text)]))
             else:
                 self._end(flow)
         self._flows.clear()
@@ -224,7 +221,7 @@ class _Pressed:
 
 
 class _Under:
-    """Shows things under the cell in which it was made, through the streams that the cell had then (`%%capture`)."""
+    """A `Screen`: under the cell in which it was made, and through the streams that the cell had then (`%%capture`)."""
 
     def __init__(self, shell: "InteractiveShell | None") -> None:
         self._streams = {"stdout": sys.stdout, "stderr": sys.stderr}
@@ -235,7 +232,7 @@ class _Under:
             if self._place is not None and hasattr(stream, "set_thread_parent"):  # ipykernel's, from 7 on
                 self._context.run(stream.set_thread_parent, self._place.parent)
 
-    def text(self, parts: Iterator[tuple[str, str]]) -> None:
+    def text(self, parts: Iterable[screens.Text]) -> None:
         before, switches = "", 0
         for name, text in parts:
             if before and name != before and switches < _SWITCHES:
@@ -245,32 +242,28 @@ class _Under:
                 self._context.run(self._streams[name].write, text)
             before = name
 
-    def event(self, event: cells.Shown, flow: Flow) -> None:
-        match event:
-            case cells.Failure():
-                self.text(iter([("stderr", "\n".join([*event.traceback, ""]))]))
-                return
-            case cells.Notice(text=text):
-                self.text(iter([("stderr", f"wool: {text}\n")]))
-                return
-        if self._place is None:
-            return
-        match event:
-            case cells.Clear(wait=wait):
-                flow.cleared()
-                self._flush()
-                self._place.clear(wait=wait)
-            case cells.Comm():
-                self._flush()
-                self._context.run(widgets.say, event.kind, event.comm, loaded(event.content))
-            case cells.Display():
-                content = loaded(event.content)
-                flow.display(content, event.content.nbytes, partial(self._display, self._place, content))
+    def fail(self, event: cells.Failure) -> None:
+        self.text([screens.traceback_of(event)])
+
+    def clear(self, *, wait: bool) -> None:
+        if self._place is not None:
+            self._flush()
+            self._place.clear(wait=wait)
+
+    def say(self, kind: str, comm: str, content: dict[str, Any]) -> None:
+        if self._place is not None:
+            self._flush()
+            self._context.run(widgets.say, kind, comm, content)
+
+    def display(self, content: dict[str, Any]) -> None:
+        if self._place is not None:
+            self._flush()
+            self._place.display(content)
+
+    def display_late(self, content: dict[str, Any]) -> None:
+        """Calls have no end that it could come after."""
+        self.display(content)
 
     def _flush(self) -> None:
         for stream in self._streams.values():
             self._context.run(stream.flush)
-
-    def _display(self, place: UnderTheCell, content: dict[str, Any]) -> None:
-        self._flush()
-        place.display(content)
