@@ -161,14 +161,11 @@ class Submissions:
         self._go_on.discard(worker)
         flow = self._flows.pop(worker, None)
         if flow is not None:
-            self._end(flow)
+            screens.show_rest(flow, self._screen)
+            flow.close()
 
     def notice(self, text: str) -> None:
         self._screen.text([screens.notice(text)])
-
-    def _end(self, flow: Flow) -> None:
-        screens.show_rest(flow, self._screen)
-        flow.close()
 
     def settled(self, call: object) -> None:
         with self._lock:
@@ -184,10 +181,11 @@ class Submissions:
             self._is_over = True
         self._ended()
         for worker, flow in self._flows.items():
+            screens.show_rest(flow, self._screen)
             if worker in self._go_on:
                 self._runtime.follow(flow, worker, lambda name, text: self._screen.text([(name, text)]))
             else:
-                self._end(flow)
+                flow.close()
         self._flows.clear()
         self._resources.close()
 
