@@ -107,7 +107,7 @@ class Execution:
             return outcome
         finally:
             await self._tasks.close()
-            await run_to_end(lambda: screens.show_rest(sending.text, self.output))
+            await run_to_end(lambda: screens.show_rest(sending.flow, self.output))
 
     def begun(self, call: PoolCall) -> None:
         self._call = call
@@ -167,11 +167,11 @@ class Execution:
 
     def _show_ready(self) -> None:
         assert self.sending is not None
-        self.output.text(self.sending.text.due())
+        self.output.text(self.sending.flow.due())
 
     def _show(self, event: cells.Shown) -> None:
         assert self.sending is not None
-        flow = self.sending.text
+        flow = self.sending.flow
         flow.came()
         self.output.text(flow.ready(event.at))
         screens.show(event, flow, self.output)

@@ -99,7 +99,7 @@ def _run(shell: "InteractiveShell", runtime: Runtime, make: Callable[..., CellRu
             sending = Sending(run, unshippable=notice, press=interrupts.press)
             try:
                 status = StatusLine(shell, sending.about, wanted=settings.status_line)
-                outcome = _Waiting(shell, runtime, pool, interrupts, status, Replay(shell, sending.text)).of(sending)
+                outcome = _Waiting(shell, runtime, pool, interrupts, status, Replay(shell, sending.flow)).of(sending)
                 if isinstance(outcome, End):
                     return outcome
                 run.without(outcome)
