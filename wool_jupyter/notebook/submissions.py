@@ -254,7 +254,9 @@ class _Under:
             self._context.run(widgets.say, kind, comm, content)
 
     def display(self, content: dict[str, Any]) -> None:
-        if self._place is not None:
+        if self._place is None:
+            self.text([("stdout", content["data"].get("text/plain", "") + "\n")])
+        else:
             self._flush()
             self._place.display(content)
 
