@@ -6,6 +6,7 @@ from itertools import filterfalse, zip_longest
 from typing import Any
 
 from wool_jupyter.wire import pickling
+from wool_jupyter.wire.aspects.aspect import Aspect
 
 
 def _printing(logger: logging.Logger) -> "list[logging.StreamHandler[Any]]":
@@ -23,7 +24,7 @@ _SILENT: _Printing = (True, [], [])
 _STYLES: dict[Any, str] = {cls: style for style, (cls, _) in logging._STYLES.items()}
 
 
-def read() -> dict[str, Any]:
+def _read() -> dict[str, Any]:
     root = logging.getLogger()
     loggers = {"": root, **{n: each for n, each in root.manager.loggerDict.items() if isinstance(each, logging.Logger)}}
     return {
@@ -40,7 +41,7 @@ def read() -> dict[str, Any]:
     }
 
 
-def glance() -> object:
+def _glance() -> object:
     """Another object once any level has been set: that empties the caches of all loggers (of Python 3.7 and later)."""
     cache: dict[Any, Any] = logging.root._cache  # type: ignore[attr-defined]
     return cache.setdefault(__name__, object())
@@ -89,7 +90,7 @@ def _pickled(obj: Any) -> bytes:
         return b""
 
 
-def write(before: dict[str, Any] | None, after: dict[str, Any]) -> None:
+def _write(before: dict[str, Any] | None, after: dict[str, Any]) -> None:
     logging.disable(after["disabled"])
     for level, level_name in after["names of levels"].items():
         logging.addLevelName(level, level_name)
@@ -145,3 +146,6 @@ def _write_filters(of: logging.Filterer, wanted: list[bytes]) -> None:
     known = {pickled: each for each, pickled in mine if pickled}
     stays = [each for each, pickled in mine if not pickled]
     of.filters = [*stays, *(known[each] if each in known else pickling.loads(each) for each in wanted)]
+
+
+ASPECTS = {"logging": Aspect(_read, _write, slow=True, late=True, glance=_glance)}
