@@ -65,7 +65,9 @@ def is_value_with_attributes(t: type) -> bool:
 
 
 def makes_itself(t: type) -> bool:
-    """Has a `__new__` in Python, and says nothing of what to give it again."""
+    """A class of the notebook that has a `__new__` in Python, and says nothing of what to give it again."""
+    if t.__module__ != "__main__":
+        return False
     says = "__reduce__", "__reduce_ex__", "__getnewargs_ex__"
     default = all(getattr(t, hook, None) is getattr(object, hook, None) for hook in says)
     by_hand = any("__getnewargs__" in vars(c) for c in t.__mro__ if isinstance(c.__new__, types.FunctionType))
