@@ -88,8 +88,10 @@ class Job:
             self.execution.place.update(self._display_id, self._bundle(), self._metadata())
 
     def _metadata(self) -> dict[str, Any]:
-        """Is saved with the notebook: by it a page that is loaded anew knows the job's line."""
-        return {"wool": {"job": self._display_id}}
+        """Is saved with the notebook: by it a page that is loaded anew knows the job's line, and what shows again what the job has
+        shown."""
+        again = {} if self.execution.record.is_empty() else {"again": f"%wool output {self.number}"}
+        return {"wool": {"job": self._display_id, "ended": self.done(), **again}}
 
     def _bundle(self) -> dict[str, str]:
         lines = [self.sentence(), *self.execution.lines]
