@@ -139,13 +139,15 @@ def test_a_job_that_ended_while_the_connection_was_lost_is_seen_to_have_ended_on
     for each in (page, other):  # JupyterLab says so of comms that the other page has opened
         each.not_ours += ("Comm not found for comm id",)
     page.page.add_init_script(CAN_BE_CUT_OFF)
-    page.open([LOAD, f"%%wool --bg\n{gates[0].cell}"])
+    page.open([LOAD, f"%%wool --bg\nprint('early', flush=True)\n{gates[0].cell}"])
     page.run(0)
     page.run(1)
-    expect(outputs(page, 1)).to_contain_text("job 1 runs since")
+    expect(outputs(page, 1)).to_contain_text("early")
     page.save()
     other.visit()
     expect(other.panel().rows("busy")).to_have_count(1)
+    expect(outputs(other, 1)).to_contain_text(ANEW)
+    assert ANEW not in outputs(page, 1).inner_text()  # it has had the same news, and missed nothing
     page.page.evaluate("() => window.cutOff()")
     page.page.wait_for_function("() => window.isWaiting()")
     gates[0].open()
