@@ -66,11 +66,19 @@ def test_commands_know_the_notebooks_variables(kernel):
         ("%wool statsu", "did you mean `%wool status`?"),
         ("%wool strat -n 3", "did you mean `%wool start`?"),
         ("%wool nothing", "`nothing` is neither a variable nor a command (status, start"),
+        ("%wool --version", "%wool: `--version` is no option of a line; `%wool help` tells of all that there are"),
+        ("%wool --bg double(4)", "`--bg` is no option of a line"),
         ("%wool stop it", "%wool stop does not take `it`"),
     ],
 )
 def test_a_slip_is_no_expression(kernel, line, said):
     assert said in kernel.run(line).stderr
+
+
+def test_a_sign_is_pythons(kernel):
+    assert kernel.ok("four = 4\n%wool -four").value == "-4"
+    assert kernel.ok("%wool --four").value == "4"
+    assert kernel.ok("%wool -abs(-four)").value == "-4"
 
 
 def test_output_of_a_line_stands_under_its_cell(kernel):
