@@ -233,7 +233,9 @@ class Wool(Magics):  # type: ignore[misc]
         try:
             arguments = parse_argstring(self.wool_line, line)
         except UsageError as error:
-            raise UsageError(f"{' '.join(['%wool', *words[:1]])}: {usage.in_words(error)}; `%wool help` tells more") from None
+            raise UsageError(
+                f"{' '.join(['%wool', *words[:1]])}: {usage.in_words(error)}; `%wool help` tells more"
+            ) from None
         from wool_jupyter.notebook import pool_words
 
         with _plainly():
