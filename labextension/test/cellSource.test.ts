@@ -12,7 +12,10 @@ test.each([
   ['%%time\n%%capture out\nx = 1', '%%time\n%%capture out\n%%wool\nx = 1'],
   ['%%time', '%%time\n%%wool'],
   ['%%bash\nls', '%%wool\n%%bash\nls'],
-  ['# %%wool', '%%wool\n# %%wool']
+  ['# %%wool', '%%wool\n# %%wool'],
+  ['# wool is a fabric', '%%wool\n# wool is a fabric'],
+  ['# woolly', '%%wool\n# woolly'],
+  ['# wool - a fabric', '%%wool\n# wool - a fabric']
 ])('%j goes to wool as %j', (source, wool) => {
   expect(runsOnWool(source)).toBe(false);
   expect(after(source, toWool(source))).toBe(wool);
@@ -25,12 +28,17 @@ test.each([
   ['%%wool -o x  # only this\nx = 1', 'x = 1'],
   ['%%wool', ''],
   ['\n\n%%wool\nx = 1', '\n\nx = 1'],
-  ['%%time\n%%wool\nx = 1', '%%time\nx = 1']
+  ['%%time\n%%wool\nx = 1', '%%time\nx = 1'],
+  ['# wool\nx = 1', 'x = 1'],
+  ['#wool: -o x\nx = 1', 'x = 1'],
+  ['# wool --bg\nx = 1', 'x = 1'],
+  ['\n# wool :\nx = 1', '\nx = 1'],
+  ['%%time\n# wool\nx = 1', '%%time\nx = 1']
 ])('%j comes back as %j', (wool, source) => {
   expect(after(wool, fromWool(wool))).toBe(source);
 });
 
-test.each(['%%woolly\nx', 'x = 1\n%%wool', '%%bash\n%%wool', 'print("%%wool")'])(
+test.each(['x = 1\n# wool', '%%woolly\nx', 'x = 1\n%%wool', '%%bash\n%%wool', 'print("%%wool")'])(
   '%j does not run on wool',
   source => {
     expect(runsOnWool(source)).toBe(false);

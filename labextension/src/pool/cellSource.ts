@@ -5,7 +5,8 @@ export interface IEdit {
   readonly text: string;
 }
 
-const WOOL = /^%%wool(\s.*)?$/;
+/** The magic, or the comment that does what it does. */
+const WOOL = /^(%%wool(\s.*)?|\s*#\s*wool(\s*:.*|\s+--?\w.*)?\s*)$/;
 const STANDS_ABOVE = /^%%(time|capture)(\s.*)?$/;
 
 interface ILine {
