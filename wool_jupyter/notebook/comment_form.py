@@ -1,4 +1,4 @@
-"""`# wool` on the first line, with options of `%%wool` or a colon and options behind it, for editors that switch off on magics that they do not know.
+"""`# wool` or `# wool: options` on the first line, for editors that switch off on magics that they do not know.
 
 The first transformer makes it `%%wool options`; all that follows, and every magic above that runs the cell's text, sees that.
 """
