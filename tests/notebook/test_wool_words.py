@@ -122,6 +122,14 @@ def test_on_a_worker_it_says_where_it_belongs(kernel, body):
     assert "no pool runs" not in result.stdout
 
 
+@pytest.mark.parametrize("above", ["%%wool", "# wool", "%%wool\n%%time"])
+def test_a_second_magic_on_a_worker_is_told_that_one_is_enough(kernel, above):
+    result = kernel.run(f"{above}\n%%wool --bg\nprint('ran')")
+    assert result.stderr.startswith("UsageError: this cell runs on a worker already: it needs one `%%wool`")
+    assert result.status == "error"
+    assert "ran" not in result.stdout
+
+
 def test_help_tells_of_every_command_and_option(kernel):
     text = said(kernel, "%wool help")
     assert text == said(kernel, "%wool --help") == said(kernel, "%wool -h") == said(kernel, "%%wool --help\n")

@@ -124,6 +124,7 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
     def init_magics(self) -> None:
         super().init_magics()
         self.register_magic_function(_wool_elsewhere, "line", "wool")
+        self.register_magic_function(_wool_already, "cell", "wool")
 
     def init_hooks(self) -> None:
         super().init_hooks()
@@ -328,6 +329,11 @@ def _wool_elsewhere(line: str) -> None:
     raise UsageError(
         f"`%wool {line}` looks after the pool from the notebook, and this cell runs on a worker: put it into a cell without %%wool"
     )
+
+
+def _wool_already(line: str, cell: str) -> None:
+    del line, cell
+    raise UsageError("this cell runs on a worker already: it needs one `%%wool` (or `# wool`), on top")
 
 
 def _system(command: str) -> int:
