@@ -82,6 +82,10 @@ class Job:
         if self._bundle() != bundle:  # news that came in between were of a display that nobody knew
             self.show_news()
 
+    def has_told_here(self) -> bool:
+        """Its news stand in the running cell, too."""
+        return self._is_displayed and self.execution.place.is_everywhere
+
     def show_news(self) -> None:
         """Where it is displayed already."""
         if self._is_displayed:

@@ -105,6 +105,8 @@ class Record:
 class Place(Protocol):
     """Where a job's output is seen. On any thread."""
 
+    is_everywhere: bool  # the output of whichever cell runs is seen there, too
+
     def stream(self, name: str, text: str) -> None: ...
     def display(self, content: dict[str, Any]) -> None: ...
     def clear(self, *, wait: bool) -> None: ...
@@ -123,6 +125,8 @@ def place_of_this_cell(shell: "InteractiveShell") -> Place:
 class _UnderTheCell:
     """Messages with this cell as their parent: front ends put them there whatever runs by then. nbclient takes messages of the
     running cell only."""
+
+    is_everywhere = False
 
     def __init__(self, shell: "InteractiveShell", kernel: Any) -> None:
         self._shell: Any = shell
@@ -161,6 +165,8 @@ class _UnderTheCell:
 
 class _Terminal:
     """A terminal has no places of cells: text goes where the cursor is."""
+
+    is_everywhere = True
 
     def stream(self, name: str, text: str) -> None:
         stream = getattr(sys, f"__{name}__")

@@ -70,7 +70,8 @@ def _wait(background: "Background", numbers: list[int]) -> None:
             print(f"wool: the wait has ended, and {numbered(going_on)} go{'es' if len(going_on) == 1 else ''} on")
         raise
     for job in waited_for:
-        print(f"wool: {job.sentence()}")
+        if not (job.number in open_before and job.has_told_here()):
+            print(f"wool: {job.sentence()}")
     if not waited_for and not open_before:
         print("wool: no job is under way")
 
