@@ -110,6 +110,12 @@ def test_what_makes_no_sense_is_said(kernel, line, words):
     assert "Traceback" not in text
 
 
+def test_of_many_workers_some_are_named(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 10")
+    text = said(fresh_kernel, "%wool restart zz")
+    assert re.fullmatch(r"UsageError: there .* are (\w{8}, ){7}\w{8} and 2 more \(`%wool status`\)\n", text)
+
+
 @pytest.mark.parametrize("line", ["%wool interrupt", "%wool restart 5f"])
 def test_without_a_pool_it_says_so(fresh_kernel, line):
     assert "no pool runs; the next %%wool cell starts one" in said(fresh_kernel, line)

@@ -42,7 +42,8 @@ def _numbers(word: str, given: tuple[str, ...]) -> list[int]:
         raise UsageError(f"%wool jobs takes nothing else: `{' '.join(given)}`")
     for each in given:
         if not each.isdecimal():
-            raise UsageError(f"%wool {word} takes numbers of jobs, as in `%wool {word} 3`, not `{each}`")
+            hint = "; without any it waits for all" if word == "wait" else ""
+            raise UsageError(f"%wool {word} takes numbers of jobs, as in `%wool {word} 3`, not `{each}`{hint}")
     return [int(each) for each in given]
 
 

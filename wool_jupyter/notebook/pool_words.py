@@ -221,9 +221,8 @@ def _output(options: "Wool", what: str | None, lines: int | None) -> Any:
         known = [] if runtime is None else runtime.left_out.cells()
         have = f" (there is some of {', '.join(map(str, known))})" if known else ""
         if cell is not None:
-            raise UsageError(
-                f"%wool output: there is no job {cell}, and nothing was left out of the output of cell {cell}{have}"
-            )
+            no_job = "" if str(what).startswith("In[") else f"there is no job {cell}, and "
+            raise UsageError(f"%wool output: {no_job}nothing was left out of the output of cell {cell}{have}")
         print(f"wool: nothing was left out of the output of any cell{have}")
         return None
     from wool_jupyter.notebook.left_out import Recalled
