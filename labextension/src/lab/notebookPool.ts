@@ -5,7 +5,7 @@ import { PoolModel } from '../pool/poolModel';
 import type { Ask } from '../pool/requests';
 import { KernelLink } from './kernelLink';
 
-const LOADS_WOOL = /^\s*%load_ext\s+wool_jupyter\b/m;
+const LOADS_WOOL = /^\s*(%load_ext|import|from)\s+wool_jupyter\b/m;
 
 /** The pool of one open notebook, whichever kernel it has at the time. Ends with the notebook's panel. */
 export class NotebookPool implements IDisposable {
