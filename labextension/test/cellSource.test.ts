@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { fromWool, IEdit, runsOnWool, toWool } from '../src/pool/cellSource';
+import { fromWool, IEdit, mentionsWool, runsOnWool, toWool } from '../src/pool/cellSource';
 
 function after(source: string, edit: IEdit | null): string {
   return edit ? source.slice(0, edit.start) + edit.text + source.slice(edit.end) : source;
@@ -45,3 +45,16 @@ test.each(['x = 1\n# wool', '%%woolly\nx', 'x = 1\n%%wool', '%%bash\n%%wool', 'p
     expect(fromWool(source)).toBeNull();
   }
 );
+
+test.each([
+  ['%load_ext wool_jupyter', true],
+  ['import numpy\nimport wool_jupyter as wj', true],
+  ['if big:\n    from wool_jupyter import pool', true],
+  ['%%wool\nx', true],
+  ['# wool --bg\nx', true],
+  ['import wool', false],
+  ['print("import wool_jupyter")', false],
+  ['x = 1', false]
+])('that %j was run may mean that wool is there: %s', (source, mentions) => {
+  expect(mentionsWool(source)).toBe(mentions);
+});

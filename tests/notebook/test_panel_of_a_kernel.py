@@ -81,6 +81,7 @@ def test_a_pool_that_code_starts_is_seen_and_looked_after_as_well(start_kernel):
     assert "worker" in kernel.ok("%wool status").stdout
     kernel.ok("%config Wool.workers = 1\n%load_ext wool_jupyter\nwool_jupyter.pool()")
     assert kernel.value("get_ipython().magics_manager.registry['Wool'].workers") == 1
+    assert kernel.value("[type(each).__name__ for each in get_ipython().configurables].count('Wool')") == 1
     panel.take_in()
     assert panel.words == ["loaded"]
 
