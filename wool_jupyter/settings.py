@@ -38,7 +38,7 @@ REST_S = 0.05  # that a worker keeps a run of calls for the next one: longer tha
 GATHER_S = 0.005  # for outcomes of calls to go together, while others run there: each message wakes the kernel
 RECALL_S = 0.4  # after which calls that wait behind a longer one are taken back, for whoever is free
 CALLS_AHEAD_MAX = 2000  # that a `map` asks for before somebody wants their results
-BEGINNINGS_MAX = 10  # of a call whose worker ends each time before it has begun
+WORKERS_LOST_MAX = 10  # before a call begins that they were sent; then it fails
 
 DATA_IDLE_S = 30.0  # that a file of large data waits to be written again: a cell that is run once more finds it
 DATA_UNUSED_S = 600.0  # that large data is kept which no cell or call has read

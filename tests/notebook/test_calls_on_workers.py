@@ -39,7 +39,7 @@ def test_a_cell_on_a_worker_may_await_calls_and_gets_their_text(calls):
     ("death", "words"),
     [
         ("os._exit(3)", r"exited with code 3"),
-        ("os.kill(os.getpid(), 9)", r"was killed by SIGKILL.*memory.*its peak was \d+ MB"),
+        ("os.kill(os.getpid(), 9)", r"was killed by SIGKILL.*memory.*its peak was [\d.]+ MB"),
         ("__import__('faulthandler')._sigsegv()", r"was killed by SIGSEGV; `%wool logs` shows where"),
     ],
 )

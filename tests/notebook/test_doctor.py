@@ -50,7 +50,7 @@ def test_report_before_any_pool(fresh_kernel):
         assert re.match(r"\d+\.\d+", report["versions"][name])
     assert sum(said.startswith("the root, ") for said in report["places"].values()) == 1
     assert re.match(r"\d+ usable: \d+ by affinity of \d+, (no quota|quota [\d.]+)$", report["limits"]["CPUs"])
-    assert re.match(r"[\d.]+ [GM]iB available, ", report["limits"]["memory"])
+    assert re.match(r"[\d.]+ [GM]B available, ", report["limits"]["memory"])
     assert re.search(r", \d+ used$", report["limits"]["open files"])
     assert report["pool"] == {"state": "no pool runs"}
     assert fresh_kernel.ok("%wool logs").stdout == "wool: no pool runs, so there is no log\n"
@@ -63,7 +63,7 @@ def test_report_of_a_pool_names_its_processes(fresh_kernel):
     pid = fresh_kernel.wool("import os; os.getpid()").value
     pool = sections(fresh_kernel.ok("%wool doctor").stdout)["pool"]
     (worker,) = [said for label, said in pool.items() if label.startswith("worker ")]
-    assert re.fullmatch(rf"pid {pid}  idle  \d+ s old  sleeping  RSS [\d.]+ MiB", worker)
+    assert re.fullmatch(rf"pid {pid}  idle  \d+ s old  sleeping  RSS [\d.]+ MB", worker)
     nursery = int(re.match(r"pid (\d+)  sleeping  RSS", pool["nursery"])[1])
     assert nursery in [child.pid for child in psutil.Process(fresh_kernel.pid).children()]
     assert pool["directory"].endswith(", there")
@@ -110,7 +110,7 @@ def test_leftovers_are_named_with_their_size(tmp_path_factory, monkeypatch):
         left = sections(doctor.render(doctor.gather(None)))["leftovers of dead pools"]
         owned.release()
         assert list(left) == [str(dead)]
-        assert re.fullmatch(r"3(\.\d+)? MiB", left[str(dead)])
+        assert re.fullmatch(r"3(\.\d+)? MB", left[str(dead)])
     finally:
         subprocess.run(["rm", "-r", str(short)], check=True)
 

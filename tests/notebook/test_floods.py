@@ -189,9 +189,11 @@ def test_a_call_that_floods_is_cut_with_a_line_that_says_how_to_see_it(kernel, s
     assert kernel.value("len(str(text))") == whole + len("after\n") - len(result.stdout)
 
 
-def test_the_last_lines_of_the_last_flood_stand_under_the_cell_when_it_ends(kernel):
-    """By then a run without a front end listens no longer."""
-    kernel.ok(CALLS)
+@pytest.mark.parametrize("leaves", ["None", "subprocess.Popen(['sleep', '600'])"], ids=["nothing", "a child"])
+def test_the_last_lines_of_the_last_flood_stand_under_the_cell_when_it_ends(fresh_kernel, leaves):
+    """By then a run without a front end listens no longer. Also where something is left on the worker that may print."""
+    kernel = fresh_kernel
+    kernel.ok(f"%wool start -n 1\n{CALLS}\nimport subprocess\ndef leaves(): {leaves}\npool.submit(leaves).result()")
     result = kernel.ok("for n in range(12): pool.submit(prints, '.' * 5_000_000 + f'END {n}').result()", timeout=100)
     assert result.stderr.count("left out here") < 12
     assert "END 11 " in result.stdout

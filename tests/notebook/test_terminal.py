@@ -129,6 +129,15 @@ def test_cell_shows_what_a_plain_one_shows(pool_terminal, cell):
     assert shown or cell.startswith("len")
 
 
+def test_a_call_displays_what_a_plain_one_does(pool_terminal):
+    pool_terminal.run("from IPython.display import HTML; import wool_jupyter")
+    pool_terminal.run("shows = lambda: display(HTML('<b>x</b>'), [1] * 3, 'text')")
+    shown = pool_terminal.run("shows()").removeprefix("shows()")
+    assert "[1, 1, 1]\n" in shown
+    call = "wool_jupyter.pool().submit(shows).result()"
+    assert pool_terminal.run(call).removeprefix(call) == shown
+
+
 def _unnumbered(text: str) -> str:
     return re.sub(r"Out\[\d+\]", "Out[n]", text)
 

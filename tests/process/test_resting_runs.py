@@ -9,14 +9,14 @@ from tests.support import call_bodies
 from tests.support.executors import pool_of
 from tests.support.pools import hold_still
 from tests.support.waiting import wait_until
-from wool_jupyter.pool import call_run, crew, kernel_pool
+from wool_jupyter.pool import crew, kernel_pool, rest
 
 pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture(autouse=True)
 def rests_long(monkeypatch):
-    monkeypatch.setattr(call_run, "REST_S", 600.0)
+    monkeypatch.setattr(rest, "REST_S", 600.0)
 
 
 def rests(bench, pid):
@@ -95,7 +95,7 @@ def test_a_worker_that_is_stopped_meanwhile_gets_no_call(monkeypatch):
 
 
 def test_a_worker_that_is_let_go_goes_and_another_takes_the_calls(monkeypatch):
-    monkeypatch.setattr(call_run, "REST_S", 1.0)
+    monkeypatch.setattr(rest, "REST_S", 1.0)
     with pool_of(2) as bench, bench.executor() as executor:
         pid = rests(bench, executor.submit(call_bodies.pid).result(60))
         bench.bridge.enter(bench.pool.crew.scale(0)).result(60)

@@ -34,7 +34,7 @@ class Submitter:
         self._state = None
 
     def ambient(self):
-        seen = ambient.noticed()
+        seen = ambient.key_of_calls()
         if self._state is None or self._state[0] != seen:
             self._state = seen, ambient.of_calls()
         return self._state[1]

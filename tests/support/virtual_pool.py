@@ -149,10 +149,21 @@ class VirtualPool:
         """Calls of one function have a common cost."""
         cost = self.costs.setdefault(function, Cost())
         items = [
-            Item(Future(self._callbacks), origin, origin.state if ambient is None else ambient, name, name, cost, 0,
-                 origin.settled, 1, 1.0, name.encode())
+            Item(
+                future=Future(self._callbacks),
+                origin=origin,
+                ambient=origin.state if ambient is None else ambient,
+                label=name,
+                words=name,
+                cost=cost,
+                retries=0,
+                settled=origin.settled,
+                native_threads=1,
+                grace_s=1.0,
+                call=name.encode(),
+            )
             for name in names
-        ]  # fmt: skip
+        ]
         for item in items:
             origin.submitted(item)
         return items

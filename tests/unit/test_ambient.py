@@ -306,10 +306,10 @@ def test_an_object_among_the_options_travels_as_it_is_now(restored):
 
 
 def test_keys_tell_when_options_of_calls_have_changed(restored):
-    before = ambient.noticed()
-    assert ambient.noticed() == before
+    before = ambient.key_of_calls()
+    assert ambient.key_of_calls() == before
     pd.set_option("display.max_rows", 7)
-    assert ambient.noticed() != before
+    assert ambient.key_of_calls() != before
     for change in (
         lambda: mpl.rcParams["font.serif"].append("Mine"),
         lambda: mpl.rcParams["axes.prop_cycle"].__iadd__(cycler(linewidth=[1, 2, 3])),
@@ -318,12 +318,12 @@ def test_keys_tell_when_options_of_calls_have_changed(restored):
         lambda: setattr(decimal.getcontext(), "prec", 7),
         lambda: os.chdir("/"),
     ):
-        before = ambient.noticed()
-        assert ambient.noticed() == before
+        before = ambient.key_of_calls()
+        assert ambient.key_of_calls() == before
         change()
-        assert ambient.noticed() != before
+        assert ambient.key_of_calls() != before
     pd.set_option("display.float_format", lambda number: f"<{number}>")
-    assert ambient.noticed() != ambient.noticed(), "what can't be told by a key is looked at each time"
+    assert ambient.key_of_calls() != ambient.key_of_calls(), "what can't be told by a key is looked at each time"
     pd.reset_option("display.float_format")
 
 

@@ -1,4 +1,4 @@
-"""What was closed (`wire.closed`), there and back again."""
+"""What was closed (`wire.closed`, `wire.delimited`, `wire.sqlite`), there and back again."""
 
 import csv
 import io

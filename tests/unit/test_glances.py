@@ -1,4 +1,4 @@
-"""What tells in a microsecond that nothing was set anew (`wire.glances`), and what all glances together notice."""
+"""What tells in a microsecond that nothing was set anew (`Aspect.glance`), and what all glances together notice."""
 
 import logging
 import os
@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from wool_jupyter.wire import ambient, loggers
-from wool_jupyter.wire.glances import Unchanged
+from wool_jupyter.wire import ambient
+from wool_jupyter.wire.aspects.table import ASPECTS
+from wool_jupyter.wire.aspects.unchanged import Unchanged
 
 
 def test_what_changes_within_is_noticed_and_what_is_read_may_be_made_anew():
@@ -35,12 +36,12 @@ def test_what_can_t_be_compared_counts_as_changed():
 
 
 def test_a_level_that_is_set_is_noticed_and_what_is_logged_is_not():
-    logger = logging.getLogger("test_glances")
-    before = loggers.glance()
+    logger, glance = logging.getLogger("test_glances"), ASPECTS["logging"].glance
+    before = glance()
     logger.warning("said")
-    assert loggers.glance() is before
+    assert glance() is before
     logger.setLevel(logging.ERROR)
-    assert loggers.glance() is not before
+    assert glance() is not before
 
 
 @pytest.fixture
@@ -70,8 +71,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_cursory_look_notices(change, nothing_stays):
-    before = ambient.cursory()
-    assert ambient.cursory() == before
+def test_a_glance_notices(change, nothing_stays):
+    before = ambient.glance()
+    assert ambient.glance() == before
     change()
-    assert ambient.cursory() != before
+    assert ambient.glance() != before

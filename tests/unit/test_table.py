@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.support.snapshots import SNAPSHOTS, uid
-from wool_jupyter.notebook.table import as_html, as_text, mimebundle, size, span
+from wool_jupyter.notebook.table import as_html, as_text, mimebundle
 
 every_snapshot = pytest.mark.parametrize("name", sorted(SNAPSHOTS))
 
@@ -100,19 +100,3 @@ def test_a_repr_has_both_forms():
         "text/plain": as_text(SNAPSHOTS["empty"]),
         "text/html": as_html(SNAPSHOTS["empty"]),
     }
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(-0.3, "0 s"), (0.4, "0 s"), (59.4, "59 s"), (60, "1 min"), (3599, "60 min"), (7200, "2 h"), (200_000, "2 d")],
-)
-def test_spans_of_time(seconds, words):
-    assert span(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [(0, "0 B"), (999, "999 B"), (999_999, "1 MB"), (2050, "2.05 kB"), (175 << 20, "184 MB"), (5e12, "5 TB")],
-)
-def test_sizes(count, words):
-    assert size(count) == words

@@ -21,9 +21,9 @@ from wool_jupyter.notebook.cell_watch import CellWatch
 from wool_jupyter.notebook.execution import Execution
 from wool_jupyter.notebook.interrupts import Interrupts, on_main_thread
 from wool_jupyter.notebook.job import Job
-from wool_jupyter.notebook.job_output import place_of_this_cell
 from wool_jupyter.notebook.jobs import notice
 from wool_jupyter.notebook.pending import Pending, listed
+from wool_jupyter.notebook.places import place_of_this_cell
 from wool_jupyter.notebook.shipment import Route
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import cells

@@ -128,9 +128,9 @@ class Sending:
         self._runtime = run.runtime
         with ExitStack() as stack:
             places = stack.enter_context(self._runtime.call_directories())
-            self.text = self._flow(places[0])
+            self.flow = self._flow(places[0])
             self._files = stack.enter_context(ExitStack())
-            self._files.callback(self.text.close)
+            self._files.callback(self.flow.close)
             self.state = self._state(unshippable)
             self._release = self._runtime.handles.released()
             self._only = self._shipment.worker()
@@ -266,7 +266,7 @@ class Sending:
         """Threads or children of the cell are still there, and print: under their cell."""
         assert self.worker is not None
         self._files.pop_all()
-        self._runtime.follow(self.text, self.worker, show)
+        self._runtime.follow(self.flow, self.worker, show)
 
     def close(self) -> None:
         self._files.close()

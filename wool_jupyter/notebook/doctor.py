@@ -15,6 +15,7 @@ from wool_jupyter import host
 from wool_jupyter.discovery import root as roots
 from wool_jupyter.discovery import watcher
 from wool_jupyter.discovery.claim import is_served
+from wool_jupyter.quantities import size
 from wool_jupyter.settings import COUNTER_POLL_S
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _PACKAGES = ("wool_jupyter", "ipython", "grpcio", "cloudpickle", "msgspec", "watchdog", "xxhash")
 _PACKAGES_IF_LOADED = {"ipykernel": "ipykernel", "numpy": "numpy", "pandas": "pandas", "torch": "torch"}
 _LEFTOVERS_MAX = 10
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _TOOLS = (  # what has them take a `%%wool` cell for Python: tried with black 26, ruff 0.17, nbqa 1.9, jupytext 1.19
     ("black", '[tool.black] python-cell-magics = ["wool"]'),
     ("nbqa", '[tool.nbqa.process_cells] "ruff check" = ["wool"]'),
@@ -99,7 +99,7 @@ def _limits(proc: Path) -> Iterator[tuple[str, str]]:
     said = "no quota" if quota is None else f"quota {quota:g}"
     yield "CPUs", f"{host.usable_cpus()} usable: {host.affine_cpus()} by affinity of {os.cpu_count()}, {said}"
     available, limit = host.available_memory_bytes(), host.memory_limit_bytes()
-    yield "memory", f"{_bytes(available)} available, {'no limit' if limit is None else f'limit {_bytes(limit)}'}"
+    yield "memory", f"{_bytes(available)} available, {'no limit' if limit is None else f'limit {size(limit)}'}"
     yield "address space", _limit(resource.RLIMIT_AS, _bytes)
     yield "open files", _limit(resource.RLIMIT_NOFILE) + _used(proc / "self/fd")
     yield "processes", _limit(resource.RLIMIT_NPROC)
@@ -133,9 +133,9 @@ def _leftovers(places: Iterable[Path]) -> Iterator[tuple[str, str]]:
     """Namespaces that nobody owns. The next pool that starts sweeps them."""
     dead = [path for place in places for path in sorted(place.iterdir()) if path.is_dir() and not is_served(path)]
     for path in dead[:_LEFTOVERS_MAX]:
-        yield str(path), _bytes(_size(path))
+        yield str(path), size(_taken(path))
     if len(dead) > _LEFTOVERS_MAX:
-        yield f"and {len(dead) - _LEFTOVERS_MAX} more", _bytes(sum(map(_size, dead[_LEFTOVERS_MAX:])))
+        yield f"and {len(dead) - _LEFTOVERS_MAX} more", size(sum(map(_taken, dead[_LEFTOVERS_MAX:])))
     if not dead:
         yield "none", ""
 
@@ -147,7 +147,7 @@ def _process(pid: int, proc: Path) -> str:
     if state is None or state[1] == "zombie":
         return "has ended" if (proc / "self").exists() else ""
     rss = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
-    return state[1] + (f"  RSS {_bytes(int(rss[1]) << 10)}" if rss else "")
+    return state[1] + (f"  RSS {size(int(rss[1]) << 10)}" if rss else "")
 
 
 def _mount(path: Path) -> str:
@@ -166,7 +166,7 @@ def _used(descriptors: Path) -> str:
         return ""
 
 
-def _size(directory: Path) -> int:
+def _taken(directory: Path) -> int:
     """What it takes of its file system; links are not followed."""
     total = 0
     for top, folders, files in os.walk(directory):
@@ -179,12 +179,7 @@ def _size(directory: Path) -> int:
 
 
 def _bytes(count: int | None) -> str:
-    if count is None:
-        return "unknown"
-    size, unit = float(count), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.3g} {_UNITS[unit]}" if size < 1000 else f"{size:.0f} {_UNITS[unit]}"
+    return "unknown" if count is None else size(count)
 
 
 def _read(path: Path) -> str:

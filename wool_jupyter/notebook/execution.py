@@ -8,17 +8,18 @@ import contextvars
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any
 
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.threads import run_to_end
-from wool_jupyter.notebook import told, widgets
+from wool_jupyter.notebook import screens, told
 from wool_jupyter.notebook.bridge import Bridge
-from wool_jupyter.notebook.cell_run import CellRun, Sending, loaded
-from wool_jupyter.notebook.job_output import Place, Record, Shown, joined
+from wool_jupyter.notebook.cell_run import CellRun, Sending
+from wool_jupyter.notebook.job_output import JobOutput
+from wool_jupyter.notebook.places import Place
 from wool_jupyter.notebook.source import telling_line
 from wool_jupyter.notebook.stopped import EVERY_S, StoppedWorkers
 from wool_jupyter.pool.kernel_pool import KernelPool, PoolCall
@@ -43,10 +44,9 @@ class Execution:
         self.run: CellRun | None = run
         self.sending: Sending | None = None
         self.digests = run.shipment.digests()
-        self.record = Record()
-        self.place = place
-        # Of its cell: what is printed while its names are bound appears there.
-        self.context = contextvars.copy_context()
+        context = contextvars.copy_context()
+        self.output = JobOutput(place, context)
+        self.context = context  # of its cell: what is printed while its names are bound appears there
         self.state = "waiting"
         self.reason = ""  # why it did not end well, in words
         self.why_it_waits = ""  # where it is not that others are before it, in words
@@ -54,7 +54,6 @@ class Execution:
         self.is_cancelled = False
         self.arrived = threading.Event()
         self.settled = threading.Event()
-        self.late: list[dict[str, Any]] = []
         self.value: Any = None
         self.error: BaseException | None = None
         self.bound: list[str] = []
@@ -108,7 +107,7 @@ class Execution:
             return outcome
         finally:
             await self._tasks.close()
-            await run_to_end(lambda: self._show_rest(sending))
+            await run_to_end(lambda: screens.show_rest(sending.flow, self.output))
 
     def begun(self, call: PoolCall) -> None:
         self._call = call
@@ -132,7 +131,7 @@ class Execution:
             await asyncio.sleep(_TEXT_EVERY_S)
             await self._in_turn(self._show_ready)
             for text in stopped.look(lambda: [call.worker.pid]):
-                await self._in_turn(partial(self.show_text, "stderr", f"wool: {text}\n"))
+                await self._in_turn(partial(self.output.stream, *screens.notice(text)))
 
     async def take(self, event: cells.Event) -> bytes | None:
         match event:
@@ -168,49 +167,14 @@ class Execution:
 
     def _show_ready(self) -> None:
         assert self.sending is not None
-        self._show_text(joined(self.sending.text.due()))
-
-    def _show_rest(self, sending: Sending) -> None:
-        self._show_text(joined(sending.text.rest()))
-        for show in sending.text.last_displays():
-            show()
-
-    def _show_text(self, parts: Iterable[tuple[str, str]]) -> None:
-        for name, text in parts:
-            self.show_text(name, text)
-
-    def show_text(self, name: str, text: str) -> None:
-        self.record.add(Shown(name, text))
-        self.place.stream(name, text)
+        self.output.text(self.sending.flow.due())
 
     def _show(self, event: cells.Shown) -> None:
         assert self.sending is not None
-        self.sending.text.came()
-        self._show_text(joined(self.sending.text.ready(event.at)))
-        match event:
-            case cells.Clear(wait=wait):
-                self.sending.text.cleared()
-                self.record.clear(wait=wait)
-                self.place.clear(wait=wait)
-            case cells.Display(late=True):
-                self.late.append(loaded(event.content))
-            case cells.Display():
-                content = loaded(event.content)
-                self.sending.text.display(content, event.content.nbytes, partial(self.show_display, content))
-            case cells.Failure():
-                self.show_text("stderr", "\n".join([*event.traceback, ""]))
-            case cells.Notice(text=text):
-                self.show_text("stderr", f"wool: {text}\n")
-            case cells.Comm(kind=kind, comm=comm, content=content):
-                self.context.copy().run(widgets.say, kind, comm, loaded(content))
-
-    def show_display(self, content: dict[str, Any]) -> None:
-        self.record.add(Shown("display", content))
-        self.place.display(content)
-
-    def show_error(self, error: BaseException, lines: list[str]) -> None:
-        self.record.add(Shown("error", lines))
-        self.place.error(error, lines)
+        flow = self.sending.flow
+        flow.came()
+        self.output.text(flow.ready(event.at))
+        screens.show(event, flow, self.output)
 
     # When it has ended.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from wool_jupyter.notebook.left_out import LeftOut, Pieces
 from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.quantities import size
 from wool_jupyter.wire.text import NAMES, PAIR
 
 _BYTES_PER_S = 10_000  # 36 MB in an hour: a front end can still hold that
@@ -195,7 +196,7 @@ class Flow:
         """A line where something is missing."""
         what = []
         if self._gap_bytes:
-            what.append(f"{_amount(self._gap_bytes)} of text")
+            what.append(f"{size(self._gap_bytes)} of text")
         if self._gap_displays:
             what.append(f"{self._gap_displays} display{'s' * (self._gap_displays > 1)}")
         if not what:
@@ -222,7 +223,3 @@ def _batch(pieces: Iterator[tuple[int, bytes]]) -> Pieces:
         if nbytes >= _BATCH_BYTES:
             break
     return batch
-
-
-def _amount(nbytes: int) -> str:
-    return f"{nbytes / 1e6:,.1f} MB" if nbytes >= 100_000 else f"{nbytes / 1e3:,.1f} kB"

@@ -69,7 +69,7 @@ class Job:
     @property
     def output(self) -> CapturedIO:
         """What it has shown so far, as `%%capture` gives it. `%wool output` shows it in its order."""
-        return self.execution.record.captured()
+        return self.execution.output.record.captured()
 
     def __repr__(self) -> str:
         return f"<Job {self.number}: {self.state}, {duration_in_words(self.execution.elapsed_s())}>"
@@ -84,17 +84,17 @@ class Job:
 
     def has_told_here(self) -> bool:
         """Its news stand in the running cell, too."""
-        return self._is_displayed and self.execution.place.is_everywhere
+        return self._is_displayed and self.execution.output.place.is_everywhere
 
     def show_news(self) -> None:
         """Where it is displayed already."""
         if self._is_displayed:
-            self.execution.place.update(self._display_id, self._bundle(), self._metadata())
+            self.execution.output.place.update(self._display_id, self._bundle(), self._metadata())
 
     def _metadata(self) -> dict[str, Any]:
         """Is saved with the notebook: by it a page that is loaded anew knows the job's line, and what shows again what the job has
         shown."""
-        again = {} if self.execution.record.is_empty() else {"again": f"%wool output {self.number}"}
+        again = {} if self.execution.output.record.is_empty() else {"again": f"%wool output {self.number}"}
         return {"wool": {"job": self._display_id, "ended": self.done(), **again}}
 
     def _bundle(self) -> dict[str, str]:

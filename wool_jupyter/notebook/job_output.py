@@ -10,20 +10,18 @@ from collections.abc import Iterable, Iterator
 from io import StringIO
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from IPython.utils.capture import CapturedIO, RichOutput
 
-from wool_jupyter.errors import in_words
-
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+from wool_jupyter.notebook import widgets
+from wool_jupyter.notebook.places import Place
+from wool_jupyter.notebook.screens import Text, traceback_of
+from wool_jupyter.wire import cells
 
 _IN_MEMORY_BYTES = 1 << 20  # of one job; what is more lies in a file without a name
 
 _SWITCHES = 20  # between the streams, in one batch
-
-Text = tuple[str, str]  # stream's name, text
 
 
 class Shown(NamedTuple):
@@ -102,90 +100,50 @@ class Record:
                     print("\n".join(content), file=sys.stderr, flush=True)
 
 
-class Place(Protocol):
-    """Where a job's output is seen. On any thread."""
+class JobOutput:
+    """A `Screen`."""
 
-    is_everywhere: bool  # the output of whichever cell runs is seen there, too
+    def __init__(self, place: Place, context: contextvars.Context) -> None:
+        """Both of the cell that started the job."""
+        self.record = Record()
+        self.place = place
+        self._context = context
+        self._late: list[dict[str, Any]] = []
 
-    def stream(self, name: str, text: str) -> None: ...
-    def display(self, content: dict[str, Any]) -> None: ...
-    def clear(self, *, wait: bool) -> None: ...
-    def error(self, error: BaseException, lines: list[str]) -> None: ...
-
-    def update(self, display_id: str, data: dict[str, Any], metadata: dict[str, Any]) -> None:
-        """Of something that the cell has displayed under this id."""
-
-
-def place_of_this_cell(shell: "InteractiveShell") -> Place:
-    """To be called while the cell runs."""
-    kernel = getattr(shell, "kernel", None)
-    return _Terminal() if kernel is None else _UnderTheCell(shell, kernel)
-
-
-class _UnderTheCell:
-    """Messages with this cell as their parent: front ends put them there whatever runs by then. nbclient takes messages of the
-    running cell only."""
-
-    is_everywhere = False
-
-    def __init__(self, shell: "InteractiveShell", kernel: Any) -> None:
-        self._shell: Any = shell
-        self._kernel = kernel
-        self._parent = self._shell.get_parent()
+    def text(self, parts: Iterable[Text]) -> None:
+        for name, text in joined(parts):
+            self.stream(name, text)
 
     def stream(self, name: str, text: str) -> None:
-        self._send("stream", {"name": name, "text": text})
+        self.record.add(Shown(name, text))
+        self.place.stream(name, text)
 
-    def display(self, content: dict[str, Any]) -> None:
-        kind = "update_display_data" if content["update"] else "display_data"
-        self._send(kind, {name: content[name] for name in ("data", "metadata", "transient")})
-
-    def clear(self, *, wait: bool) -> None:
-        self._send("clear_output", {"wait": wait})
-
-    def error(self, error: BaseException, lines: list[str]) -> None:
-        self._send(
-            "error", {"ename": type(error).__name__, "evalue": in_words(error).partition(": ")[2], "traceback": lines}
-        )
-
-    def update(self, display_id: str, data: dict[str, Any], metadata: dict[str, Any]) -> None:
-        """By the cell that runs now, which is the one that nbclient listens to."""
-        running = contextvars.Context().run(self._shell.get_parent)  # of no cell's context: the latest request
-        content = {"data": data, "metadata": metadata, "transient": {"display_id": display_id}}
-        self._send("update_display_data", content, parent=running)
-
-    def _send(self, kind: str, content: dict[str, Any], *, parent: Any = None) -> None:
-        from ipykernel.jsonutil import encode_images, json_clean
-
-        if "data" in content:
-            content["data"] = encode_images(content["data"])
-        session, socket = self._kernel.session, self._kernel.iopub_socket
-        session.send(socket, kind, json_clean(content), parent=parent or self._parent, ident=kind.encode())
-
-
-class _Terminal:
-    """A terminal has no places of cells: text goes where the cursor is."""
-
-    is_everywhere = True
-
-    def stream(self, name: str, text: str) -> None:
-        stream = getattr(sys, f"__{name}__")
-        stream.write(text)
-        stream.flush()
-
-    def display(self, content: dict[str, Any]) -> None:
-        self.stream("stdout", content["data"].get("text/plain", "") + "\n")
+    def fail(self, event: cells.Failure) -> None:
+        self.stream(*traceback_of(event))
 
     def clear(self, *, wait: bool) -> None:
-        pass
+        self.record.clear(wait=wait)
+        self.place.clear(wait=wait)
+
+    def say(self, kind: str, comm: str, content: dict[str, Any]) -> None:
+        self._context.copy().run(widgets.say, kind, comm, content)
+
+    def display(self, content: dict[str, Any]) -> None:
+        self.record.add(Shown("display", content))
+        self.place.display(content)
+
+    def display_late(self, content: dict[str, Any]) -> None:
+        self._late.append(content)
+
+    def show_late(self) -> None:
+        """When the result has been shown."""
+        for content in self._late:
+            self.display(content)
+        self._late.clear()
 
     def error(self, error: BaseException, lines: list[str]) -> None:
-        del error
-        self.stream("stdout", "\n".join(lines) + "\n")
-
-    def update(self, display_id: str, data: dict[str, Any], metadata: dict[str, Any]) -> None:
-        del display_id, metadata
-        self.stream("stdout", data["text/plain"] + "\n")
+        self.record.add(Shown("error", lines))
+        self.place.error(error, lines)
 
 
 def joined(parts: Iterable[Text]) -> Iterator[Text]:

@@ -83,7 +83,7 @@ def _cancel(jobs: "list[Job]") -> None:
 
 
 def _show(job: "Job") -> None:
-    job.execution.record.replay()
+    job.execution.output.record.replay()
     print(f"wool: {job.sentence()}")
     for line in job.execution.lines:
         print(f"wool: {line}")

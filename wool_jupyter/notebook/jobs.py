@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from wool_jupyter import host
 from wool_jupyter.errors import WoolError, WorkerDied
-from wool_jupyter.notebook import homecoming, late_text, told, tracebacks
+from wool_jupyter.notebook import homecoming, told, tracebacks
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.cell_run import CellRun, End, Sending
 from wool_jupyter.notebook.interrupts import Interrupts
+from wool_jupyter.notebook.places import place_of_this_cell
 from wool_jupyter.notebook.replay import Replay
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.shipment import AS_CAPTURED, Route
@@ -98,7 +99,7 @@ def _run(shell: "InteractiveShell", runtime: Runtime, make: Callable[..., CellRu
             sending = Sending(run, unshippable=notice, press=interrupts.press)
             try:
                 status = StatusLine(shell, sending.about, wanted=settings.status_line)
-                outcome = _Waiting(shell, runtime, pool, interrupts, status, Replay(shell, sending.text)).of(sending)
+                outcome = _Waiting(shell, runtime, pool, interrupts, status, Replay(shell, sending.flow)).of(sending)
                 if isinstance(outcome, End):
                     return outcome
                 run.without(outcome)
@@ -232,7 +233,7 @@ class _Waiting:
         finally:
             self._replay.show_late()
         if outcome.goes_on:
-            sending.goes_on(late_text.shows_under_this_cell(self._shell))
+            sending.goes_on(place_of_this_cell(self._shell).stream)
         if end.error is None and (outcome.interrupted or self._interrupts.unsent):
             # It came when the body had ended: Run All stops, and the names are there.
             return End(None, KeyboardInterrupt(), end.bound)

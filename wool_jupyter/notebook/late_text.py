@@ -1,51 +1,29 @@
 """Text of threads and children that outlive their cell, shown under that cell whatever runs now."""
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from wool_jupyter.notebook.flow import Flow
-from wool_jupyter.notebook.outputs import TextReader
 
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
-
-Text = Flow | TextReader
 Show = Callable[[str, str], object]  # (stream's name, text); called on the loop's thread
 
 _EVERY_S = 0.2
 _CELLS = 32  # followed at a time; the oldest gives way
 
 
-def shows_under_this_cell(shell: "InteractiveShell") -> Show:
-    """To be called while the cell runs. A terminal has no places of cells: there it is shown where the cursor is."""
-    kernel = getattr(shell, "kernel", None)
-    if kernel is None:
-        return lambda name, text: getattr(sys, f"__{name}__").write(text)
-    parent: Any = shell.get_parent()
-
-    def show(name: str, text: str) -> None:
-        # Not through sys.stdout: that belongs to the cell that runs now. ipykernel's socket takes messages from any thread.
-        content = {"name": name, "text": text}
-        kernel.session.send(kernel.iopub_socket, "stream", content, parent=parent, ident=b"stream")
-
-    return show
-
-
 class LateText:
-    """Lives on one loop. Owns the readers that it is given."""
+    """Lives on one loop. Owns the flows that it is given."""
 
     def __init__(self) -> None:
-        self._followed: deque[tuple[Text, UUID, Show]] = deque()
+        self._followed: deque[tuple[Flow, UUID, Show]] = deque()
         self._is_watching = False
 
-    async def follow(self, text: Text, worker: UUID, show: Show, *, alive: Callable[[], Container[UUID]]) -> None:
+    async def follow(self, flow: Flow, worker: UUID, show: Show, *, alive: Callable[[], Container[UUID]]) -> None:
         """Until its worker is gone. `alive` says which are there."""
-        text.no_more_events()
-        self._followed.append((text, worker, show))
+        flow.no_more_events()
+        self._followed.append((flow, worker, show))
         while len(self._followed) > _CELLS:
             self._end(self._followed.popleft())
         if self._is_watching:
@@ -60,16 +38,16 @@ class LateText:
 
     def _look(self, alive: Container[UUID]) -> None:
         for followed in list(self._followed):
-            text, worker, show = followed
-            for name, part in text.ready():
-                show(name, part)
+            flow, worker, show = followed
+            for name, text in flow.ready():
+                show(name, text)
             if worker not in alive:
                 self._followed.remove(followed)
                 self._end(followed)
 
     @staticmethod
-    def _end(followed: tuple[Text, UUID, Show]) -> None:
-        text, _, show = followed
-        for name, part in text.rest():
-            show(name, part)
-        text.close()
+    def _end(followed: tuple[Flow, UUID, Show]) -> None:
+        flow, _, show = followed
+        for name, text in flow.rest():
+            show(name, text)
+        flow.close()

@@ -1,29 +1,28 @@
 """What a cell shows, shown by this kernel on its main thread, where %%capture and Output widgets see it."""
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from wool_jupyter.notebook import terminal, widgets
+from wool_jupyter.notebook import screens, terminal, widgets
 from wool_jupyter.notebook.cell_run import loaded
 from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.streams import Streams
 from wool_jupyter.wire import cells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
     from IPython.core.interactiveshell import InteractiveShell
 
 
 class Replay:
-    """Of one cell."""
+    """Of one cell: its `Screen`."""
 
     def __init__(self, shell: "InteractiveShell", flow: Flow) -> None:
         self._shell = shell
         self._flow = flow
         self._streams = Streams()
-        self._late: list[Callable[[], object]] = []
+        self._late: list[dict[str, Any]] = []
 
     def tick(self) -> None:
         """The text that is there by now, but for a part of a flood."""
@@ -38,29 +37,25 @@ class Replay:
             self._streams.write(self._flow.ready())
 
     def event(self, event: cells.Shown) -> None:
-        match event:
-            case cells.Display():
-                self._display(event)
-            case cells.Clear(wait=wait):
-                self._flow.cleared()
-                self._shell.display_pub.clear_output(wait)
-            case cells.Failure():
-                self._fail(event)
-            case cells.Comm(kind=kind, comm=comm, content=content):
-                widgets.say(kind, comm, loaded(content))
-            case cells.Notice(text=text):
-                self._streams.write([("stderr", f"wool: {text}\n")])
+        screens.show(event, self._flow, self)
 
-    def _display(self, event: cells.Display) -> None:
-        content = loaded(event.content)  # now, for its file goes with the call
+    def text(self, parts: "Iterable[screens.Text]") -> None:
+        self._streams.write(parts)
+
+    def display(self, content: dict[str, Any]) -> None:
         shown = {"transient": content["transient"], "update": content["update"]}
-        show = partial(self._shell.display_pub.publish, content["data"], content["metadata"], **shown)
-        if event.late:
-            self._late.append(show)
-        else:
-            self._flow.display(content, event.content.nbytes, show)
+        self._shell.display_pub.publish(content["data"], content["metadata"], **shown)
 
-    def _fail(self, event: cells.Failure) -> None:
+    def display_late(self, content: dict[str, Any]) -> None:
+        self._late.append(content)
+
+    def clear(self, *, wait: bool) -> None:
+        self._shell.display_pub.clear_output(wait)
+
+    def say(self, kind: str, comm: str, content: dict[str, Any]) -> None:
+        widgets.say(kind, comm, content)
+
+    def fail(self, event: cells.Failure) -> None:
         kind = type(event.name, (Exception,), {})
         error: BaseException = kind(event.words)
         if event.error is not None:
@@ -80,10 +75,7 @@ class Replay:
             self._shell.payload_manager.write_payload(payload)
 
     def end(self) -> None:
-        """The text that has not been shown, or a flood's last lines. Where displays were left out, the last one is shown."""
-        self._streams.write(self._flow.rest())
-        for show in self._flow.last_displays():
-            show()
+        screens.show_rest(self._flow, self)
 
     def show_late(self) -> None:
         """A plain cell shows its result or error before the figures that were left open."""
@@ -93,7 +85,7 @@ class Replay:
 
         def show(_result: object) -> None:
             events.unregister("post_run_cell", show)
-            for show_it in self._late:
-                show_it()
+            for content in self._late:
+                self.display(content)
 
         events.register("post_run_cell", show)

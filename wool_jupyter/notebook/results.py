@@ -7,16 +7,16 @@ from wool_jupyter.errors import JobCancelled, WoolError, WorkerDied, in_words
 from wool_jupyter.notebook import homecoming, tracebacks
 from wool_jupyter.notebook.execution import Execution
 from wool_jupyter.notebook.pending import Pending, listed
-from wool_jupyter.wire import ambient, aspects, cells
+from wool_jupyter.wire import ambient, cells
+from wool_jupyter.wire.aspects.aspect import Generator
+from wool_jupyter.wire.aspects.table import ASPECTS
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 # Generators of numbers go on here as if the job had not drawn any: jobs side by side began with the same state. The others belong
 # to the context of a cell, and none may be running.
-_STAYS_THERE = frozenset(
-    name for name, aspect in aspects.ASPECTS.items() if isinstance(aspect, aspects.Generator) or aspect.of_context
-)
+_STAYS_THERE = frozenset(name for name, aspect in ASPECTS.items() if isinstance(aspect, Generator) or aspect.of_context)
 
 
 def take_in(execution: Execution, shell: "InteractiveShell", pending: Pending) -> cells.Refused | None:
@@ -33,7 +33,7 @@ def take_in(execution: Execution, shell: "InteractiveShell", pending: Pending) -
         execution.value, error = end.value, end.error
         execution.bound = sorted(end.bound)
         if outcome.goes_on:
-            sending.goes_on(execution.show_text)
+            sending.goes_on(execution.output.stream)
     except BaseException as failure:  # noqa: BLE001 (the job's own, to be shown as its end)
         error = failure
     results.close()
@@ -74,12 +74,10 @@ def _show_end(execution: Execution, shell: "InteractiveShell") -> None:
     if execution.value is not None:
         data, metadata = shell.display_formatter.format(execution.value)
         if data:
-            execution.show_display({"data": data, "metadata": metadata, "transient": {}, "update": False})
-    for content in execution.late:
-        execution.show_display(content)
-    execution.late.clear()
+            execution.output.display({"data": data, "metadata": metadata, "transient": {}, "update": False})
+    execution.output.show_late()
     if execution.error is not None and execution.state == "failed":
-        execution.show_error(execution.error, tracebacks.rendered(execution.error, shell))
+        execution.output.error(execution.error, tracebacks.rendered(execution.error, shell))
 
 
 class Results:
@@ -98,7 +96,7 @@ class Results:
         """There is no reply any more that could carry it."""
         data = payload.get("data")
         if isinstance(data, dict) and "text/plain" in data:
-            self._execution.show_text("stdout", data["text/plain"] + "\n")
+            self._execution.output.stream("stdout", data["text/plain"] + "\n")
         else:
             self.notice(f"`{payload.get('source')}` does nothing in the background")
 

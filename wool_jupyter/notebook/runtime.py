@@ -16,8 +16,9 @@ from wool_jupyter.discovery import root
 from wool_jupyter.errors import StartFailed, WoolError
 from wool_jupyter.notebook import logs, threads
 from wool_jupyter.notebook.bridge import Bridge, bridge
+from wool_jupyter.notebook.flow import Flow
 from wool_jupyter.notebook.handles import Handles
-from wool_jupyter.notebook.late_text import LateText, Show, Text
+from wool_jupyter.notebook.late_text import LateText, Show
 from wool_jupyter.notebook.left_out import Shelf
 from wool_jupyter.pool.home import Home
 from wool_jupyter.pool.processes import Processes
@@ -191,9 +192,9 @@ class Runtime:
             self.bridge.abandon(outcome, unwanted)
             raise
 
-    def follow(self, text: Text, worker: UUID, show: Show) -> None:
+    def follow(self, flow: Flow, worker: UUID, show: Show) -> None:
         """What its threads and children print from now on."""
-        self.bridge.start(self._late_text.follow(text, worker, show, alive=self.alive), "late text")
+        self.bridge.start(self._late_text.follow(flow, worker, show, alive=self.alive), "late text")
 
     def alive(self) -> set[UUID]:
         """The workers. On the loop."""

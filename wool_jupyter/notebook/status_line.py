@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from wool_jupyter.notebook.feed import LOOKED_S, door
 from wool_jupyter.notebook.snapshot import Snapshot
-from wool_jupyter.notebook.table import size, span
 from wool_jupyter.pool.events import About
+from wool_jupyter.quantities import size, span
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

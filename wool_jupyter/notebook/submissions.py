@@ -10,17 +10,17 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from wool_jupyter.notebook import terminal, widgets
-from wool_jupyter.notebook.cell_run import loaded
+from wool_jupyter.notebook import screens, terminal, widgets
 from wool_jupyter.notebook.flow import Budget, Flow
 from wool_jupyter.notebook.left_out import LeftOut
 from wool_jupyter.notebook.outputs import TextReader
+from wool_jupyter.notebook.places import UnderTheCell
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import running_number
 from wool_jupyter.notebook.stopped import StoppedWorkers
@@ -54,7 +54,7 @@ class Submissions:
         self.places = self._resources.enter_context(runtime.call_directories())
         self.directory = self.places[0]
         self.store = runtime.store
-        self._show = _Under(shell)
+        self._screen = _Under(shell)
         self._budget = _budget(runtime, shell, output_budget_bytes)
         self._flows: dict[UUID, Flow] = {}
         self._go_on: set[UUID] = set()
@@ -70,14 +70,14 @@ class Submissions:
     # On threads that submit.
 
     def ambient(self) -> ambient.State:
-        seen = ambient.noticed()
+        seen = ambient.key_of_calls()
         known = self._state
         if known is not None and known[0] == seen:
             return known[1]
         state = ambient.of_calls()
         if known is not None and known[1] == state:
             state = known[1]  # calls of one and the same go together
-        if ambient.noticed() == seen:  # else another thread changes it
+        if ambient.key_of_calls() == seen:  # else another thread changes it
             self._state = seen, state
         return state
 
@@ -131,7 +131,7 @@ class Submissions:
             while self._unfinished or (self._cell_runs and not self._go_on.isdisjoint(self._runtime.alive())):
                 await asyncio.sleep(_EVERY_S)
                 for flow in list(self._flows.values()):
-                    self._show.text(flow.due())
+                    self._screen.text(flow.due())
                 for text in stopped.look(self._workers) if self._unfinished else ():
                     self.notice(text)
         finally:
@@ -151,26 +151,21 @@ class Submissions:
         for event in map(cells.decode_event, shown):
             if isinstance(event, cells.InPlace):
                 flow.came()
-            self._show.text(flow.ready(event.at))
+            self._screen.text(flow.ready(event.at))
             if isinstance(event, cells.Shown):
-                self._show.event(event, flow)
-        self._show.text(flow.lull() if is_idle else flow.ready())
+                screens.show(event, flow, self._screen)
+        self._screen.text(flow.lull() if is_idle else flow.ready())
         (self._go_on.add if goes_on else self._go_on.discard)(worker)
 
     def lost(self, worker: UUID) -> None:
         self._go_on.discard(worker)
         flow = self._flows.pop(worker, None)
         if flow is not None:
-            self._end(flow)
+            screens.show_rest(flow, self._screen)
+            flow.close()
 
     def notice(self, text: str) -> None:
-        self._show.text(iter([("stderr", f"wool: {text}\n")]))
-
-    def _end(self, flow: Flow) -> None:
-        self._show.text(flow.rest())
-        for show in flow.last_displays():
-            show()
-        flow.close()
+        self._screen.text([screens.notice(text)])
 
     def settled(self, call: object) -> None:
         with self._lock:
@@ -186,10 +181,11 @@ class Submissions:
             self._is_over = True
         self._ended()
         for worker, flow in self._flows.items():
+            screens.show_rest(flow, self._screen)
             if worker in self._go_on:
-                self._runtime.follow(flow, worker, lambda name, text: self._show.text(iter([(name, text)])))
+                self._runtime.follow(flow, worker, lambda name, text: self._screen.text([(name, text)]))
             else:
-                self._end(flow)
+                flow.close()
         self._flows.clear()
         self._resources.close()
 
@@ -223,18 +219,18 @@ class _Pressed:
 
 
 class _Under:
-    """Shows things under the cell in which it was made, through the streams that the cell had then (`%%capture`)."""
+    """A `Screen`: under the cell in which it was made, and through the streams that the cell had then (`%%capture`)."""
 
     def __init__(self, shell: "InteractiveShell | None") -> None:
         self._streams = {"stdout": sys.stdout, "stderr": sys.stderr}
-        self._kernel: Any = getattr(shell, "kernel", None)
-        self._parent: Any = shell.get_parent() if shell is not None and self._kernel is not None else None
+        kernel = getattr(shell, "kernel", None)
+        self._place = None if shell is None or kernel is None else UnderTheCell(shell, kernel)
         self._context = contextvars.Context()
         for stream in self._streams.values():
-            if self._parent is not None and hasattr(stream, "set_thread_parent"):  # ipykernel's, from 7 on
-                self._context.run(stream.set_thread_parent, self._parent)
+            if self._place is not None and hasattr(stream, "set_thread_parent"):  # ipykernel's, from 7 on
+                self._context.run(stream.set_thread_parent, self._place.parent)
 
-    def text(self, parts: Iterator[tuple[str, str]]) -> None:
+    def text(self, parts: Iterable[screens.Text]) -> None:
         before, switches = "", 0
         for name, text in parts:
             if before and name != before and switches < _SWITCHES:
@@ -244,37 +240,30 @@ class _Under:
                 self._context.run(self._streams[name].write, text)
             before = name
 
-    def event(self, event: cells.Shown, flow: Flow) -> None:
-        match event:
-            case cells.Failure():
-                self.text(iter([("stderr", "\n".join([*event.traceback, ""]))]))
-                return
-            case cells.Notice(text=text):
-                self.text(iter([("stderr", f"wool: {text}\n")]))
-                return
-        if self._kernel is None:
-            return
-        match event:
-            case cells.Clear(wait=wait):
-                flow.cleared()
-                self._flush()
-                self._send("clear_output", {"wait": wait})
-            case cells.Comm():
-                self._flush()
-                self._context.run(widgets.say, event.kind, event.comm, loaded(event.content))
-            case cells.Display():
-                content = loaded(event.content)
-                flow.display(content, event.content.nbytes, partial(self._display, content))
+    def fail(self, event: cells.Failure) -> None:
+        self.text([screens.traceback_of(event)])
+
+    def clear(self, *, wait: bool) -> None:
+        if self._place is not None:
+            self._flush()
+            self._place.clear(wait=wait)
+
+    def say(self, kind: str, comm: str, content: dict[str, Any]) -> None:
+        if self._place is not None:
+            self._flush()
+            self._context.run(widgets.say, kind, comm, content)
+
+    def display(self, content: dict[str, Any]) -> None:
+        if self._place is None:
+            self.text([("stdout", content["data"].get("text/plain", "") + "\n")])
+        else:
+            self._flush()
+            self._place.display(content)
+
+    def display_late(self, content: dict[str, Any]) -> None:
+        """Calls have no end that it could come after."""
+        self.display(content)
 
     def _flush(self) -> None:
         for stream in self._streams.values():
             self._context.run(stream.flush)
-
-    def _display(self, content: dict[str, Any]) -> None:
-        kind = "update_display_data" if content["update"] else "display_data"
-        shown = {"data": content["data"], "metadata": content["metadata"], "transient": content["transient"] or {}}
-        self._flush()
-        self._send(kind, shown)
-
-    def _send(self, kind: str, content: dict[str, Any]) -> None:
-        self._kernel.session.send(self._kernel.iopub_socket, kind, content, parent=self._parent, ident=kind.encode())

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from html import escape
 
 from wool_jupyter.notebook.snapshot import Pool, Snapshot, Worker
+from wool_jupyter.quantities import size, span
 from wool_jupyter.wire.store import Use
-
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-_SPANS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 NO_POOL = "no pool runs; the next %%wool cell starts one"
 
@@ -109,19 +107,3 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
 
 def data_in_words(use: Use) -> str:
     return f"{size(use.kept)} of large data kept for workers, {size(use.needed)} of it in use; {size(use.most)} at most"
-
-
-def span(seconds: float) -> str:
-    """One unit is enough to look at: `51 s`, `9 min`."""
-    for length, unit in _SPANS:
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
-
-
-def size(count: float) -> str:
-    """`184 MB`: decimal, as the panel and the words of a death have it."""
-    unit = 0
-    while float(f"{count:.3g}") >= 1000 and unit < len(_UNITS) - 1:
-        count, unit = count / 1000, unit + 1
-    return f"{count:.3g} {_UNITS[unit]}"

@@ -61,7 +61,7 @@ class Origin(Protocol):
         ...
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, kw_only=True, slots=True)
 class Item:
     future: "Future[Any]"
     origin: Origin
@@ -78,7 +78,7 @@ class Item:
     file: str = ""  # with its large data
     lease: Lease | None = None  # of large data that other calls have, too
     is_put: bool = False  # into the line
-    beginnings: int = 0
+    workers_lost: int = 0  # that were to run it, and ended before it had begun
     number: int = 0
     section: int = 0
 

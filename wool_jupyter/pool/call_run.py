@@ -12,9 +12,11 @@ from uuid import UUID
 from wool_jupyter.errors import CallFailed, WoolError, WorkerDied
 from wool_jupyter.pool import events
 from wool_jupyter.pool.call_item import Item
+from wool_jupyter.pool.lost_calls import fates
 from wool_jupyter.pool.pacing import Ahead
+from wool_jupyter.pool.rest import Rest
 from wool_jupyter.records import WorkerMetadata
-from wool_jupyter.settings import BEGINNINGS_MAX, INTERRUPT_GRACE_S, RECALL_S, REST_S, SIGNAL_S
+from wool_jupyter.settings import INTERRUPT_GRACE_S, RECALL_S, SIGNAL_S
 from wool_jupyter.wire import batches, calls
 
 if TYPE_CHECKING:
@@ -62,9 +64,7 @@ class Run:
         self._interrupts: Callable[[Item], bool] = lambda _: False
         self._is_placed = asyncio.Event()  # or could not be
         self._came_back = asyncio.Event()
-        self._rested: asyncio.Future[bool] | None = None  # while it rests: whether it goes on
-        self._rests_until_s = 0.0
-        self._rest_timer: asyncio.TimerHandle | None = None
+        self._rest = Rest()
         self._interrupted = 0  # number of the call that has had a signal
         self._looked_at = 0  # number of the call that ran when it was looked at last
         self._timer: asyncio.TimerHandle | None = None  # until then
@@ -200,15 +200,15 @@ class Run:
                 try:
                     rests = not (call.ended or self._give_more(call))
                     if rests:
-                        self._rest(call)
+                        self._begin_rest(call)
                 finally:  # at last: who waits for them wants Python for itself then
                     _settle(arrived)
                 if call.ended or (rests and not await self._goes_on()):
                     return
         finally:
-            for timer in (self._timer, self._rest_timer):
-                if timer is not None:
-                    timer.cancel()
+            self._rest.close()
+            if self._timer is not None:
+                self._timer.cancel()
 
     def _give_more(self, call: Running) -> bool:
         """False if it has nothing to do."""
@@ -218,38 +218,23 @@ class Run:
         call.give(batches.encode(batch))
         return True
 
-    def _rest(self, call: Running) -> None:
+    def _begin_rest(self, call: Running) -> None:
         """Its worker is free for others meanwhile, and keeps what it has made of the run: the next small call finds it there."""
         call.rest()
-        loop = asyncio.get_running_loop()
-        self._rested, self._rests_until_s = loop.create_future(), loop.time() + REST_S
-        if self._rest_timer is None:
-            self._rest_timer = loop.call_at(self._rests_until_s, self._look_at_rest)
+        self._rest.begin()
         self._queue.rests(self)
 
     async def _goes_on(self) -> bool:
         """False when no call comes while it rests."""
-        assert self._rested is not None
         try:
-            return await self._rested
+            return await self._rest.over()
         finally:
-            self._rested = None
             self._queue.rests_no_more(self)
-
-    def _look_at_rest(self) -> None:
-        """One timer for all rests: thousands that are cancelled in a second would all be sorted by the loop."""
-        self._rest_timer = None
-        if self._rested is None or self._rested.done():
-            return
-        if self._rests_until_s <= (loop := self._rested.get_loop()).time():
-            self._rested.set_result(False)
-        else:
-            self._rest_timer = loop.call_at(self._rests_until_s, self._look_at_rest)
 
     def go_on(self) -> None:
         """Calls have come, and are sent now. Nothing, if it does not rest, they don't fit, or somebody else has the main thread."""
         first, call = self._queue.first, self._call
-        if self._rested is None or self._rested.done() or first is None or call is None:
+        if not self._rest.is_on or first is None or call is None:
             return
         self._about.label, self._about.bytes_in = first.label, len(first.call)
         if not (self._may_follow(first) and call.go_on()):
@@ -261,9 +246,9 @@ class Run:
         try:
             call.give(batches.encode(batch))
         except WoolError as error:
-            self._rested.set_exception(error)
+            self._rest.fail(error)
         else:
-            self._rested.set_result(True)
+            self._rest.end()
 
     def _take(self, report: batches.Report, worker: UUID) -> deque[tuple[Item, bytes]]:
         """Those whose outcomes have come."""
@@ -310,24 +295,13 @@ class Run:
         own = {item.number for item in self._sent}
         ledgers = Path(self._origin.directory).iterdir()
         begun = max((each for place in ledgers if (each := batches.last_begun(str(place))) in own), default=0)
-        ran = next((item for item in self._sent if item.number == begun), None)
-        again, retried = list[Item](), list[Item]()
-        while self._sent:
-            item = self._sent.popleft()
-            item.beginnings += item.number > begun
-            if item.number > begun and item.beginnings < BEGINNINGS_MAX:
-                again.append(item)
-            elif item.retries:
-                item.retries -= 1
-                again.append(item)
-                retried.append(item)
-            else:
-                item.fail(type(error)(f"{error}. {_how_far(item, ran)}"))
-        if retried:
-            one = ran if ran in retried else retried[0]
-            more = f" and {len(retried) - 1} more are" if len(retried) > 1 else " is"
-            self._origin.notice(f"{error}: {one.words}{more} run again")
-        self._queue.take_back(again)
+        found = fates(self._sent, begun)
+        self._sent.clear()
+        for item, how_far in found.failed:
+            item.fail(type(error)(f"{error}. {how_far}"))
+        if found.notice:
+            self._origin.notice(f"{error}: {found.notice}")
+        self._queue.take_back(found.again)
 
 
 def _settle(arrived: deque[tuple[Item, bytes]]) -> None:
@@ -335,15 +309,6 @@ def _settle(arrived: deque[tuple[Item, bytes]]) -> None:
     while arrived:
         item, outcome = arrived.popleft()
         item.arrive(outcome)
-
-
-def _how_far(item: Item, ran: Item | None) -> str:
-    """`ran`: the call in whose midst the worker has ended."""
-    if ran is None or item.number > ran.number:
-        return f"{item.words} had not begun; so did {BEGINNINGS_MAX} workers end before they came to it"
-    if item is ran:
-        return f"{item.words} had begun, and may have run in part"
-    return f"It was at {ran.words}. {item.words} has run before, and its result is lost"
 
 
 def interrupted() -> CancelledError:

@@ -276,10 +276,18 @@ class Executor(concurrent.futures.Executor):
     ) -> Item:
         """`state`: what `origin.ambient` says now, if it is known."""
         future: Future[Any] = Future(line.callbacks, raising=line.raising)
-        threads = self._terms.native_threads or line.native_threads
-        label = refusals.name_of(invocation.function)
-        state = origin.ambient() if state is None else state
-        item = Item(future, origin, state, label, words, cost, retries, self._settled, threads, self._terms.grace_s)
+        item = Item(
+            future=future,
+            origin=origin,
+            ambient=origin.ambient() if state is None else state,
+            label=refusals.name_of(invocation.function),
+            words=words,
+            cost=cost,
+            retries=retries,
+            settled=self._settled,
+            native_threads=self._terms.native_threads or line.native_threads,
+            grace_s=self._terms.grace_s,
+        )
         future.cancelled_hook = line.cancelled
         try:
             packed, item.function = pack()

@@ -6,6 +6,7 @@ from pathlib import Path
 from wool_jupyter import host
 from wool_jupyter.nursery.exits import Exit
 from wool_jupyter.pool.members import Member
+from wool_jupyter.quantities import size
 
 IN_LOGS = "; `%wool logs` shows where"  # it crashed, in a notebook
 
@@ -38,7 +39,7 @@ def _why_killed(member: Member, exited: Exit) -> str:
     peak = exited.peak_rss_bytes
     if not peak:
         return why
-    return f"{why}; its peak was {f'{peak / 1e9:.1f} GB' if peak >= 1e9 else f'{peak / 1e6:.0f} MB'}"
+    return f"{why}; its peak was {size(peak)}"
 
 
 def has_crashed(report: Path) -> bool:

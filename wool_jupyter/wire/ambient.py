@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from wool_jupyter.wire import pickling
-from wool_jupyter.wire.aspects import ASPECTS, Aspect, Generator, flat
+from wool_jupyter.wire.aspects.aspect import Aspect, Generator, flat
+from wool_jupyter.wire.aspects.table import ASPECTS
 
 State = dict[str, bytes]  # aspect -> its pickled value, b"" where it can't be; one that could not be read is missing
 
@@ -55,25 +56,25 @@ def _generators() -> Iterator[Generator]:
     return (each for each in ASPECTS.values() if isinstance(each, Generator) and each.is_here)
 
 
-_AT_A_GLANCE = [(aspect.module, aspect.glance) for aspect in ASPECTS.values() if aspect.glance is not None]
-_NOTICED = tuple(aspect for aspect in ASPECTS.values() if not (aspect.of_cells or aspect.slow))
+_GLANCES = [(aspect.module, aspect.glance) for aspect in ASPECTS.values() if aspect.glance is not None]
+_KEYED = tuple(aspect for aspect in ASPECTS.values() if not (aspect.of_cells or aspect.slow))
 _OF_CONTEXT = tuple(name for name, aspect in ASPECTS.items() if aspect.of_context)
 
-Cursory = list[object]
+Glance = list[object]
 
 
-def cursory() -> Cursory:
+def glance() -> Glance:
     """Had in microseconds: two that are equal mean that nothing was set in between, but for the umask and handlers of loggers."""
     loaded = sys.modules
     try:
-        return [None if module and module not in loaded else glance() for module, glance in _AT_A_GLANCE]
+        return [None if module and module not in loaded else look() for module, look in _GLANCES]
     except Exception:  # noqa: BLE001 (as in `_pickled`)
         return [object()]
 
 
-def noticed() -> tuple[object, ...]:
-    """By keys: two that are equal mean that `of_calls` tells the same, but for what is slow to tell."""
-    return tuple(map(_key, _NOTICED))
+def key_of_calls() -> tuple[object, ...]:
+    """Two that are equal mean that `of_calls` tells the same, but for what is slow to tell."""
+    return tuple(map(_key, _KEYED))
 
 
 def _key(aspect: Aspect) -> object:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from wool_jupyter.errors import NoRoom
+from wool_jupyter.quantities import size
 from wool_jupyter.wire import layout, mappings, segments
 
 THRESHOLD_BYTES = 128 << 10  # a file beats the message from here on: 1.3 times the message's time at 64 KiB, 0.6 at 256
@@ -78,7 +79,7 @@ def pack(
         path = f"{place}/{name}"
         if segments.create(path, end, [(chunk, offset) for chunk, (offset, _) in zip(chunks, spans, strict=True)]):
             return Parcel(b"" if stream_in_file else bytes(stream), path, tuple(spans), stream_in_file, refs)
-    raise NoRoom(f"{end / 1e6:,.0f} MB do not fit into {' or '.join(places)}: free some space there, or ship less")
+    raise NoRoom(f"{size(end)} do not fit into {' or '.join(places)}: free some space there, or ship less")
 
 
 def pack_to_give(

@@ -1,7 +1,7 @@
 """What is over and only tells of it: joined threads and processes, closed pools, used-up generators, matches.
 
 Each arrives as one that has ended in the same way, and says the same when it is used. What still goes on does not travel; threads
-and processes that have not begun do. Others are in `awaited` (of asyncio), `closed` and `shared`.
+and processes that have not begun do. Others are in `awaited` (of asyncio), `closed`, `delimited`, `shared` and `sqlite`.
 Of `Pool`, the executor and processes this takes private names (of Python 3.11): where one is missing, the object stays where it is.
 Nothing here may count up what the standard library numbers threads and processes by.
 """
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from wool_jupyter.wire import awaited, closed, rebuilding, shared, type_facts
+from wool_jupyter.wire import awaited, closed, delimited, rebuilding, shared, sqlite, type_facts
 
 _SEARCHED_AGAIN = 10_000  # characters before a match
 _OURS = "_wool_"  # attributes of a worker's threads
@@ -224,5 +224,7 @@ _REDUCERS: dict[tuple[str, str], Callable[[Any], Reduced | None]] = {
     ("re", "Match"): _match,
     **awaited.REDUCERS,
     **closed.REDUCERS,
+    **delimited.REDUCERS,
     **shared.REDUCERS,
+    **sqlite.REDUCERS,
 }

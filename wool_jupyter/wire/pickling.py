@@ -317,6 +317,7 @@ _BY_TYPE: dict[type, Reducer | None] = {
 
 
 def _reducer(t: type) -> Reducer | None:
+    """Ways that a `ReturnPickler` overrides are looked up by name, when an object comes."""
     if issubclass(t, type):
         return NotebookPickler._class
     if issubclass(t, BaseException):

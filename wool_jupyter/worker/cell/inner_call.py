@@ -56,7 +56,7 @@ class InnerCalls:
     def _outcome(self, request: calls.Request, state: ambient.State) -> bytes:
         homes.enter_new_home()
         try:
-            ambient.follow(state, state)  # what is kept in a context
+            ambient.follow_in_context(state)
             invocation = self._gate.loading(_loaded, request)
             value, what = called(invocation), partial(result_of, invocation)
             with unhindered():

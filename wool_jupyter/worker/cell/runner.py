@@ -13,6 +13,7 @@ from IPython.core.error import StdinNotImplementedError
 
 from wool_jupyter import host
 from wool_jupyter.errors import CannotLoad, in_words
+from wool_jupyter.quantities import size
 from wool_jupyter.wire import ambient, buffers, cells, classes, culprits, pickling, standins
 from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell import changes, outcome
@@ -43,7 +44,7 @@ class CellRunner:
         self._is_cell = False  # that has the main thread
         # As it was after the last cell, and when the body of this one began; None once a call has run.
         self._ambient: ambient.State | None = None
-        self._surrounds: tuple[ambient.State, ambient.Cursory] | None = None  # the last call
+        self._surrounds: tuple[ambient.State, ambient.Glance] | None = None  # the last call
         self._looks = False  # at all of it, before the next one
 
     def install(self) -> None:
@@ -60,17 +61,17 @@ class CellRunner:
     def surround_calls(self, wanted: ambient.State) -> None:
         """The process becomes as `wanted`, for what runs between two cells: the next one undoes what that changes, and tells the
         kernel nothing of it."""
-        if self._ambient is None and not self._looks and self._surrounds == (wanted, ambient.cursory()):
+        if self._ambient is None and not self._looks and self._surrounds == (wanted, ambient.glance()):
             ambient.follow_in_context(wanted)
             return
         before, self._ambient, self._looks = self._ambient, None, False
         ambient.follow(wanted, ambient.here() if before is None else before)
         if before is not None or self._surrounds is None:
             ambient.draw_other_numbers()  # two workers may have the kernel's
-        self._surrounds = wanted, ambient.cursory()
+        self._surrounds = wanted, ambient.glance()
 
     def call_ended(self, took_s: float) -> None:
-        """One that took its time may have changed what a cursory look misses: the next one looks at all that surrounds it."""
+        """One that took its time may have changed what a glance misses: the next one looks at all that surrounds it."""
         self._looks = self._looks or took_s >= _LOOKS_FROM_S
 
     def show_figures(self) -> None:
@@ -273,9 +274,7 @@ def _keep(name: str, stays: outcome.Stays) -> cells.KeptResult:
     key = standins.keys_by_id().get(id(obj)) or uuid.uuid4().hex
     standins.keep(key, obj)
     if stays.size_bytes:
-        size = stays.size_bytes
-        amount = f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.4g} MB"
-        why = f"`{name or '_'}` ({kind}) has {amount}, above the budget for results"
+        why = f"`{name or '_'}` ({kind}) has {size(stays.size_bytes)}, above the budget for results"
     elif stays.lacks_memory:
         why = f"`{name or '_'}` ({kind}) can't be shipped, as its worker has no memory left to pack it"
     else:

@@ -5,6 +5,8 @@ import sys
 from itertools import filterfalse
 from typing import Any
 
+from wool_jupyter.wire.aspects.aspect import Aspect
+
 
 def _printing(logger: logging.Logger) -> "list[logging.StreamHandler[Any]]":
     """Handlers as `basicConfig` makes them. Those of files and services stay where they are."""
@@ -16,7 +18,7 @@ _Printing = tuple[bool, list[tuple[str, int, tuple[Any, Any] | None]]]
 _SILENT: _Printing = (True, [])
 
 
-def read() -> dict[str, Any]:
+def _read() -> dict[str, Any]:
     root = logging.getLogger()
     loggers = {"": root, **{n: each for n, each in root.manager.loggerDict.items() if isinstance(each, logging.Logger)}}
     return {
@@ -30,7 +32,7 @@ def read() -> dict[str, Any]:
     }
 
 
-def glance() -> object:
+def _glance() -> object:
     """Another object once any level has been set: that empties the caches of all loggers (of Python 3.7 and later)."""
     cache: dict[Any, Any] = logging.root._cache  # type: ignore[attr-defined]
     return cache.setdefault(__name__, object())
@@ -53,7 +55,7 @@ def _read_printing(logger: logging.Logger) -> _Printing:
     ]
 
 
-def write(before: dict[str, Any] | None, after: dict[str, Any]) -> None:
+def _write(before: dict[str, Any] | None, after: dict[str, Any]) -> None:
     logging.disable(after["disabled"])
     levels, printing = after["levels"], after["printing"]
     were = before or {"levels": {}, "printing": {}}
@@ -74,3 +76,6 @@ def _write_printing(logger: logging.Logger, wanted: _Printing) -> None:
         handler.setLevel(level)
         handler.setFormatter(None if form is None else logging.Formatter(*form))
         logger.addHandler(handler)
+
+
+ASPECTS = {"logging": Aspect(_read, _write, slow=True, glance=_glance)}
