@@ -116,6 +116,25 @@ def test_of_many_workers_some_are_named(fresh_kernel):
     assert re.fullmatch(r"UsageError: there .* are (\w{8}, ){7}\w{8} and 2 more \(`%wool status`\)\n", text)
 
 
+def test_more_workers_than_a_pool_can_have_are_refused_and_nothing_changes(fresh_kernel):
+    def refused(line):
+        error = fresh_kernel.run(line).error
+        assert error.ename == "StartFailed"
+        assert re.fullmatch(r"A pool has at most \d+ workers here, and 10000 were asked for", error.evalue)
+        assert "wool_jupyter/" not in error.traceback
+
+    refused("%wool start -n 10000")
+    assert "no pool runs" in said(fresh_kernel, "%wool status")
+    assert option(fresh_kernel) is None
+    fresh_kernel.ok("%wool start -n 1")
+    refused("%wool scale 10000")
+    refused("%wool start -n 10000")
+    assert option(fresh_kernel) == 1
+    assert len(status(fresh_kernel)) == 1
+    fresh_kernel.ok("%wool stop\n%config Wool.workers = 10000")
+    refused("%%wool\n1")
+
+
 @pytest.mark.parametrize("line", ["%wool interrupt", "%wool restart 5f"])
 def test_without_a_pool_it_says_so(fresh_kernel, line):
     assert "no pool runs; the next %%wool cell starts one" in said(fresh_kernel, line)
