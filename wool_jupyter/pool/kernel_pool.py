@@ -80,7 +80,6 @@ class KernelPool:
         the pool's end too. `pinned` is as for a `Crew`."""
         async with AsyncExitStack() as resources:
             resources.callback(processes.close)
-            home.check_room(settings.workers or 0)
             await processes.nursery.up()  # else it is said why it is not, and not only that it is gone
             own = home.discovery.subscribe(home.holds)
             proxy = WorkerProxy(discovery=own, loadbalancer=Sticky(), quorum=None)
