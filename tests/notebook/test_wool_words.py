@@ -147,6 +147,20 @@ def test_on_a_worker_it_says_where_it_belongs(kernel, body):
     assert "no pool runs" not in result.stdout
 
 
+@pytest.mark.parametrize(
+    "line", ["%history -n", "%store numbers", "%rerun 1", "%save cells.py 1-3", "%notebook here.ipynb"]
+)
+def test_what_is_about_the_session_is_told_where_it_belongs(kernel, tmp_path, line):
+    kernel.ok("numbers = [1]")
+    result = kernel.run(f"%%wool\n{line.format(tmp_path)}\nprint('went on')")
+    name = line.partition(" ")[0]
+    assert result.stderr == (
+        f"UsageError: `{name}` is about the notebook's session, and this cell runs on a worker: put it into a cell without %%wool\n"
+    )
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("above", ["%%wool", "# wool", "%%wool\n%%time"])
 def test_a_second_magic_on_a_worker_is_told_that_one_is_enough(kernel, above):
     result = kernel.run(f"{above}\n%%wool --bg\nprint('ran')")

@@ -13,6 +13,7 @@ import sys
 import types
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from IPython.core import interactiveshell
@@ -125,6 +126,8 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
         super().init_magics()
         self.register_magic_function(_wool_elsewhere, "line", "wool")
         self.register_magic_function(_wool_already, "cell", "wool")
+        for name in _OF_THE_SESSION:
+            self.register_magic_function(partial(_session_elsewhere, name), "line", name)
 
     def init_hooks(self) -> None:
         super().init_hooks()
@@ -328,6 +331,17 @@ def _wool_elsewhere(line: str) -> None:
     """The pool is looked after where the notebook is."""
     raise UsageError(
         f"`%wool {line}` looks after the pool from the notebook, and this cell runs on a worker: put it into a cell without %%wool"
+    )
+
+
+# They look at the cells that have run, or at what the user keeps between notebooks: here they would find nothing, without a word.
+_OF_THE_SESSION = tuple("hist history macro notebook pastebin recall rep rerun save store".split())
+
+
+def _session_elsewhere(name: str, line: str) -> None:
+    del line
+    raise UsageError(
+        f"`%{name}` is about the notebook's session, and this cell runs on a worker: put it into a cell without %%wool"
     )
 
 
