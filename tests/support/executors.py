@@ -15,8 +15,9 @@ from wool_jupyter.discovery.subscription import subscriber_pool
 from wool_jupyter.dispatch import channels
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.outputs import TextReader
-from wool_jupyter.pool.executor import Executor, Line, Terms
+from wool_jupyter.pool.executor import Executor, Terms
 from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.line import Line
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import ambient, batches
 

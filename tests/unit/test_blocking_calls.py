@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.loops import run, settle
 from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge
-from wool_jupyter.pool.executor import Line
 from wool_jupyter.pool.futures import Callbacks, Future
+from wool_jupyter.pool.line import Line
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.wire import batches, calls, pickling

@@ -16,8 +16,9 @@ from wool_jupyter.notebook.runtime import Runtime, runtime
 from wool_jupyter.notebook.submissions import Submissions
 from wool_jupyter.notebook.table import as_text, mimebundle
 from wool_jupyter.pool.call_item import Item
-from wool_jupyter.pool.executor import Executor, Line, Terms
+from wool_jupyter.pool.executor import Executor, Terms
 from wool_jupyter.pool.kernel_pool import KernelPool
+from wool_jupyter.pool.line import Line
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.worker import identity
 

@@ -1,8 +1,4 @@
-"""`submit` and `map` for threads: calls are pickled here, on the thread that calls, and handed to the loop.
-
-thread ─ submit ─▶ Line ─▶ CallQueue (on the loop)
-       ◀─ Future ─────────────┘
-"""
+"""`submit` and `map` for threads: calls are pickled here, on the thread that calls."""
 
 import concurrent.futures
 import itertools
@@ -12,16 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
-from wool_jupyter import host
 from wool_jupyter.errors import WoolError
 from wool_jupyter.pool.call_item import Item, Origin
-from wool_jupyter.pool.call_queue import CallQueue
-from wool_jupyter.pool.call_run import interrupted
 from wool_jupyter.pool.call_words import in_short
-from wool_jupyter.pool.futures import Callbacks, Future
-from wool_jupyter.pool.known_functions import KnownFunctions
+from wool_jupyter.pool.futures import Future
+from wool_jupyter.pool.line import Line
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.results import Results, SizedResults
 from wool_jupyter.settings import CALLS_AHEAD_MAX, INTERRUPT_GRACE_S, RUN_S
@@ -29,76 +21,6 @@ from wool_jupyter.wire import calls, contents, refusals
 from wool_jupyter.wire.store import Digest
 
 T = TypeVar("T")
-
-
-class Line:
-    """From threads to the queue of one pool."""
-
-    def __init__(
-        self,
-        queue: CallQueue,
-        post: Callable[..., object],
-        *,
-        main_threads: Callable[[], int],
-        raising: Callable[[BaseException], object] = lambda _: None,
-    ) -> None:
-        """`post` has the loop call a function with arguments; `raising` as for a `Future`."""
-        self.raising = raising
-        self._queue = queue
-        self._post = post
-        self.main_threads = main_threads
-        self._cpus = host.usable_cpus()
-        self.callbacks = Callbacks()
-        self.functions = KnownFunctions()
-        self._lock = threading.Lock()
-        self._brought: list[Item] = []
-        self._costs: WeakKeyDictionary[Any, Cost] = WeakKeyDictionary()
-
-    @property
-    def native_threads(self) -> int:
-        """That a call may use below Python: calls run side by side on all main threads."""
-        return max(1, self._cpus // self.main_threads())
-
-    def put(self, items: Iterable[Item]) -> None:
-        """All of them, or none, if an interrupt ends it: `abandon` knows which."""
-        with self._lock:
-            if not self._brought:
-                self._post(self._deliver)  # at first: else what is brought after an interrupt would wait for ever
-            self._brought += items
-
-    def abandon(self, items: Iterable[Item]) -> None:
-        """Nobody has their futures: those that were not put are over."""
-        self._post(self._end_unless_put, items)
-
-    def _end_unless_put(self, items: Iterable[Item]) -> None:
-        self._deliver()
-        for item in items:
-            if not item.is_put:
-                item.fail(interrupted())
-
-    def _deliver(self) -> None:
-        with self._lock:
-            brought, self._brought = self._brought, []
-        for item in brought:
-            item.is_put = True
-        self._queue.put(brought)
-
-    def cancelled(self) -> None:
-        self._post(self._queue.prune)
-
-    def interrupt(self, meant: Callable[[Item], bool]) -> None:
-        """Also what was put just before."""
-        self._post(self._queue.interrupt, meant)
-
-    def cost_of(self, function: Any) -> Cost:
-        key = getattr(function, "__func__", None) or getattr(function, "func", None) or function
-        if not hasattr(key, "__code__") and not isinstance(key, type):
-            key = type(key)
-        try:
-            with self._lock:
-                return self._costs.setdefault(key, Cost())
-        except TypeError:
-            return Cost()
 
 
 def _check_retries(retries: int) -> None:

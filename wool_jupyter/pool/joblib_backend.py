@@ -21,8 +21,9 @@ from joblib.parallel import (
 
 from wool_jupyter import host
 from wool_jupyter.pool.call_item import Origin
-from wool_jupyter.pool.executor import Executor, Line, Terms
+from wool_jupyter.pool.executor import Executor, Terms
 from wool_jupyter.pool.futures import Callbacks
+from wool_jupyter.pool.line import Line
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.settings import ABANDONED_GRACE_S
 from wool_jupyter.wire import calls, contents
