@@ -1,7 +1,7 @@
 """How calls come from the threads that submit them to the loop that sends them.
 
-thread ─ submit ─▶ Line ─▶ CallQueue (on the loop)
-       ◀─ Future ─────────────┘
+thread ─ submit ─▶ Intake ─▶ CallQueue (on the loop)
+       ◀── Future ─────────────┘
 """
 
 import threading
@@ -18,7 +18,7 @@ from wool_jupyter.pool.known_functions import KnownFunctions
 from wool_jupyter.pool.pacing import Cost
 
 
-class Line:
+class Intake:
     """From threads to the queue of one pool."""
 
     def __init__(
