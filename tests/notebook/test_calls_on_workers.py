@@ -258,7 +258,7 @@ def both(fresh_kernel):
 
 
 def test_who_waits_gives_its_next_calls_to_a_worker_that_has_become_free(both):
-    both.ok("def where(): time.sleep(0.02); return os.getpid()")
+    both.ok("def where(): time.sleep(0.1); return os.getpid()")
     both.wool("pids = await asyncio.gather(*(pool.submit(where) for _ in range(20)))")
     shares = both.value("sorted(pids.count(pid) for pid in set(pids))")
     assert len(shares) == 2
