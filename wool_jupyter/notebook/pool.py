@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from IPython.core.getipython import get_ipython
 
 from wool_jupyter import host
-from wool_jupyter.notebook import joblib_offer, jobs, magics, terminal, tracebacks
+from wool_jupyter.notebook import extension, joblib_offer, jobs, magics, terminal, tracebacks
 from wool_jupyter.notebook.borrowed import BorrowedPool
 from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.runtime import Runtime, runtime
@@ -187,12 +187,17 @@ _borrowed: BorrowedPool | None = None
 
 
 def pool() -> Pool:
-    """This process's; started if need be, as for a cell. On a worker, its own pool's (`borrowed`). `StartFailed`."""
+    """This process's; started if need be, as for a cell. On a worker, its own pool's (`borrowed`). `StartFailed`.
+
+    In a notebook it loads the extension: the panel sees this pool, too, and `%wool` looks after it.
+    """
     global _borrowed
     if (own := identity.own()) is not None:
         if _borrowed is None:
             _borrowed = BorrowedPool(own)
         return cast("Pool", _borrowed)  # as far as it goes: the rest of it refuses
+    if (shell := get_ipython()) is not None:
+        extension.load(shell)
     found = not_started()
     found.start()
     joblib_offer.offer()
