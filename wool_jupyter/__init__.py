@@ -160,15 +160,18 @@ if TYPE_CHECKING:
     from wool_jupyter.notebook.pool import Pool, pool  # noqa: F401
 
 
+# IPython's `?` would show docstrings of the three classes below as if they were about the module.
+
+
 class _ByName(ModuleType):
-    """Travels as other modules do, which pickle knows by their exact type."""
+    # Travels as other modules do, which pickle knows by their exact type.
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (self.__name__,)
 
 
 class _CallablePackage(_ByName):
-    """Of the package `wool_jupyter.pool`: a call gives this kernel's pool."""
+    # Of the package `wool_jupyter.pool`.
 
     def __call__(self) -> "Pool":
         from wool_jupyter.notebook import on_demand
@@ -179,18 +182,23 @@ class _CallablePackage(_ByName):
             return pool()
 
 
-class _Root(_ByName):
-    """The import system sets `pool` to the package, whenever something in there is imported: it stays one that can be called."""
+class _PoolPackage:
+    """The import system sets `pool` to the package, whenever something in there is imported: it stays one that can be called. No
+    `property`, as IPython's `?` shows nothing of the value of one."""
 
-    @property
-    def pool(self) -> ModuleType:
-        package = import_module(f"{__name__}.pool")
+    def __get__(self, root: ModuleType | None, _owner: type) -> object:
+        if root is None:
+            return self
+        package = import_module(f"{root.__name__}.pool")
         package.__class__ = _CallablePackage
         return package
 
-    @pool.setter
-    def pool(self, package: ModuleType) -> None:
+    def __set__(self, root: ModuleType, package: ModuleType) -> None:
         pass
+
+
+class _Root(_ByName):
+    pool = _PoolPackage()
 
 
 sys.modules[__name__].__class__ = _Root

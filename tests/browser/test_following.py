@@ -72,6 +72,19 @@ def test_a_pool_that_was_there_before_the_page_is_found(page):
     expect(page.panel().rows("idle")).to_have_count(2)
 
 
+def test_a_pool_that_code_has_started_is_found_also_by_the_next_page(page):
+    page.open(["import wool_jupyter\npool = wool_jupyter.pool()"])
+    panel = page.panel()
+    page.run(0)
+    expect(panel.rows("idle").first).to_be_visible()
+    uids = set(panel.uids())
+    page.save()
+    page.reload()
+    panel = page.panel()
+    expect(panel.rows("idle").first).to_be_visible()
+    assert uids & set(panel.uids())
+
+
 def test_a_restarted_kernel_has_no_pool_until_it_is_loaded_again(page):
     page.open([LOAD, START])
     panel = page.panel()

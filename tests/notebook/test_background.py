@@ -915,7 +915,9 @@ def test_a_number_that_is_none_is_said(kernel, word):
     job = submit(kernel, "1")
     job.wait()
     assert "there is no job 99999" in kernel.run(f"%wool {word} 99999").stderr
-    assert "takes numbers of jobs" in kernel.run(f"%wool {word} x").stderr
+    said = kernel.run(f"%wool {word} x").stderr
+    assert "takes numbers of jobs" in said
+    assert ("without any it waits for all" in said) == (word == "wait")
 
 
 def test_the_cell_run_again_while_its_job_runs_makes_another(kernel, gate):

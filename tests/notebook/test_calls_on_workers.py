@@ -68,12 +68,23 @@ def test_blocking_for_the_own_pool_is_refused_at_once_in_words(calls, use):
     )
     for error in (calls.wool_error(use), *(calls.run(f"pool.submit({f}).result()").error for f in ("blocks", "finds"))):
         assert error.ename == "BlockedOnOwnPool"
-        assert "must not block for another of its calls: `await pool.submit(...)`" in error.evalue
+        assert (
+            "must not block for another of its calls: `await pool.submit(...)`, `async for x in pool.map(...)`, or"
+            in (error.evalue)
+        )
 
 
 def test_a_call_that_is_not_awaited_on_a_worker_is_not_lost_silently(calls):
     shown = calls.wool("pool.submit(abs, -1)\nNone")
-    assert "was never awaited, and has not run" in shown.stderr
+    assert "was never awaited, and has not run: `await` begins it" in shown.stderr
+
+
+def test_what_a_call_on_a_worker_gives_says_what_to_do_with_it(calls):
+    said = calls.wool("print(call := pool.submit(abs, -1), found := pool.map(abs, [1, 2]))").stdout
+    assert said == (
+        "<Call on another worker: `await` begins it and gives its result> "
+        "<Results of a map of 2: `async for` begins it and takes them>\n"
+    )
 
 
 # Where nobody else is free.
@@ -247,7 +258,7 @@ def both(fresh_kernel):
 
 
 def test_who_waits_gives_its_next_calls_to_a_worker_that_has_become_free(both):
-    both.ok("def where(): time.sleep(0.02); return os.getpid()")
+    both.ok("def where(): time.sleep(0.1); return os.getpid()")
     both.wool("pids = await asyncio.gather(*(pool.submit(where) for _ in range(20)))")
     shares = both.value("sorted(pids.count(pid) for pid in set(pids))")
     assert len(shares) == 2

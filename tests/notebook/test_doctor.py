@@ -166,15 +166,37 @@ def test_logs_show_what_a_worker_wrote_outside_of_cells(fresh_kernel, tmp_path):
 def test_logs_show_where_a_worker_crashed(fresh_kernel):
     fresh_kernel.ok("%wool start -n 1")
     assert "nothing was written outside of cells so far" in fresh_kernel.ok("%wool logs").stdout
-    error = fresh_kernel.wool_error("import ctypes\ndef crash():\n    ctypes.string_at(0)\ncrash()")
+    number = fresh_kernel.ok("import ctypes\ndef crash(call):\n    call(0)").execution_count
+    error = fresh_kernel.wool_error("crash(ctypes.string_at)")
     assert "`%wool logs`" in error.evalue
-    text = fresh_kernel.ok("%wool logs").stdout
-    assert re.search(
-        r"^wool: /\S+/crash-[0-9a-f]{8}\nFatal Python error: Segmentation fault\n\nCurrent ", text, re.MULTILINE
-    )
-    assert "line 4 in crash" in text
+    _, report = fresh_kernel.ok("%wool logs").stdout.split("\nwool: ")
+    said, what, _, thread, *frames = report.splitlines()
+    told = re.fullmatch(r"worker ([0-9a-f]{8}) crashed; the whole report is in (/\S+/crash-\1)", said)
+    assert told
+    assert what == "Fatal Python error: Segmentation fault"
+    assert thread.startswith("Current thread ")
+    assert re.fullmatch(r'  File ".*ctypes/__init__.py", line \d+ in string_at', frames[0])
+    assert frames[1:] == [f"  Cell In[{number}], line 3 in crash", f"  Cell In[{number + 1}], line 2 in <module>"]
+    whole = Path(told[2]).read_text()
+    assert "wool_jupyter/worker" in whole
+    assert "\nThread " in whole
     few = fresh_kernel.ok("%wool logs -n 2").stdout
     assert re.search(r"Segmentation fault\n\n\.\.\. \d+ lines more\n$", few)
+
+
+def test_a_crash_in_lines_of_this_package_is_shown_whole(tmp_path):
+    """As when a value's own code crashes where it is pickled."""
+    frames = [f'  File "{logs.__file__}", line 3 in dump', '  File "/usr/lib/runpy.py", line 88 in _run_code']
+    (tmp_path / "crash-0123abcd").write_text(
+        "\n".join(["Fatal Python error: Aborted", "", "Thread 0x1:", "  other", "", "Current thread 0x2:", *frames])
+    )
+    assert logs.show(tmp_path).splitlines()[2:] == ["Fatal Python error: Aborted", "", "Current thread 0x2:", *frames]
+
+
+def test_a_crash_of_no_python_thread_is_shown_whole(tmp_path):
+    report = ["Fatal Python error: Aborted", "", "Thread 0x1:", "  other"]
+    (tmp_path / "crash-0123abcd").write_text("\n".join(report))
+    assert logs.show(tmp_path).splitlines()[2:] == report
 
 
 def test_number_of_lines_has_to_be_one_that_can_be_shown(kernel):

@@ -129,7 +129,8 @@ def test_interrupt_ends_a_flood(kernel):
     ("line", "said"),
     [
         ("%wool output", "nothing was left out of the output of any cell"),
-        ("%wool output 1", "nothing was left out of the output of cell 1"),
+        ("%wool output 1", "%wool output: there is no job 1, and nothing was left out of the output of cell 1"),
+        ("%wool output In[1]", "%wool output: nothing was left out of the output of cell 1"),
     ],
 )
 def test_nothing_to_recall_is_said(fresh_kernel, line, said):

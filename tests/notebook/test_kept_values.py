@@ -69,6 +69,28 @@ def test_a_process_of_the_kernel_stays_its_own(kernel):
     assert kernel.value("(child.terminate(), child.wait())") == (None, -15)
 
 
+MOODY = """
+class Moody:
+    def __getstate__(self): raise ValueError("call save() before pickling")
+moody = Moody()
+inside = {"a": [moody]}
+"""
+SAYS = "(ValueError: call save() before pickling)"
+
+
+def test_what_an_object_says_about_why_it_does_not_travel_is_shown(kernel):
+    kernel.ok(MOODY)
+    assert kernel.wool_error("moody").evalue == (
+        f"`moody` (__main__.Moody) stays in the kernel, it can't be shipped {SAYS}: make it inside the cell"
+    )
+    assert f"`inside['a'][0]` (__main__.Moody) stays in the kernel, it can't be shipped {SAYS}: make" in (
+        kernel.wool("len(inside)").stderr
+    )
+    assert f"`again['a'][0]` (__main__.Moody) can't be shipped {SAYS}: it stays on its worker" in (
+        kernel.wool(MOODY + "again = inside\ndel inside, moody").stderr
+    )
+
+
 FINISHED = """
 import asyncio, csv, multiprocessing, os, re, socket, sqlite3, threading
 from concurrent.futures import ThreadPoolExecutor

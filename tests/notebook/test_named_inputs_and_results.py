@@ -103,7 +103,7 @@ def test_an_error_of_the_cell_goes_before_results_that_it_did_not_reach(kernel):
         ("-o x=table.size", "-o takes names of variables, separated by commas, and `x=table.size` is none"),
         ("-o a,,b", "-o has a comma too many, or a name too few, in `a,,b`"),
         ("-i table,", "-i has a comma too many, or a name too few, in `table,`"),
-        ("-i table, -i", "%%wool: argument -i/--input: expected at least one argument"),
+        ("-i table, -i", "%%wool: -i needs names of variables after it"),
         ("-i os=", "-i: a name is missing after the `=` of `os=`; `new=old` renames a variable"),
         ("-i =table", "-i: a name is missing before the `=` of `=table`; `new=old` renames a variable"),
         ("-o a,a", "-o names `a` twice"),
@@ -113,7 +113,7 @@ def test_an_error_of_the_cell_goes_before_results_that_it_did_not_reach(kernel):
             "--bgg",
             "%%wool: unrecognized arguments: --bgg (its options are `-i NAMES`, `-o NAMES` and `--bg`; `--help` tells more)",
         ),
-        ("-i", "%%wool: argument -i/--input: expected at least one argument"),
+        ("-i", "%%wool: -i needs names of variables after it"),
     ],
 )
 def test_options_that_make_no_sense_are_told_and_nothing_runs(kernel, options, says):

@@ -66,11 +66,19 @@ def test_commands_know_the_notebooks_variables(kernel):
         ("%wool statsu", "did you mean `%wool status`?"),
         ("%wool strat -n 3", "did you mean `%wool start`?"),
         ("%wool nothing", "`nothing` is neither a variable nor a command (status, start"),
+        ("%wool --version", "%wool: `--version` is no option of a line; `%wool help` tells of all that there are"),
+        ("%wool --bg double(4)", "`--bg` is no option of a line"),
         ("%wool stop it", "%wool stop does not take `it`"),
     ],
 )
 def test_a_slip_is_no_expression(kernel, line, said):
     assert said in kernel.run(line).stderr
+
+
+def test_a_sign_is_pythons(kernel):
+    assert kernel.ok("four = 4\n%wool -four").value == "-4"
+    assert kernel.ok("%wool --four").value == "4"
+    assert kernel.ok("%wool -abs(-four)").value == "-4"
 
 
 def test_output_of_a_line_stands_under_its_cell(kernel):
@@ -82,17 +90,27 @@ def test_output_of_a_line_stands_under_its_cell(kernel):
 # the comment
 
 
-@pytest.mark.parametrize("first", ["# wool", "#wool", "# wool:", "\n\n   # wool", "# wool: -o where"])
+@pytest.mark.parametrize(
+    "first", ["# wool", "#wool", "# wool:", "\n\n   # wool", "# wool: -o where", "# wool -o where"]
+)
 def test_the_comment_runs_the_cell_on_a_worker(kernel, first):
     indent = "   " if first.startswith("\n") else ""
     kernel.ok(f"{first}\n{indent}where = pid()")
     assert not is_here(kernel, "where")
 
 
-def test_options_follow_the_colon(kernel):
+@pytest.mark.parametrize("colon", [":", "", " :"])
+def test_options_follow_with_a_colon_or_without(kernel, colon):
     kernel.ok("m = 4")
-    kernel.ok("# wool: -i double,n=m -o r=result\nresult = double(n)")
+    kernel.ok(f"# wool{colon} -i double,n=m -o r=result\nresult = double(n)")
     assert kernel.value("(r, 'result' in globals())") == (8, False)
+
+
+@pytest.mark.parametrize("first", ["# wool: --bg", "# wool --bg"])
+def test_the_comment_runs_the_cell_in_the_background(kernel, first):
+    kernel.ok(f"{first}\nwhere = pid()")
+    assert kernel.value("type(_).__name__") == "Job"
+    assert not is_here(kernel, "where")
 
 
 @pytest.mark.parametrize(
@@ -101,6 +119,8 @@ def test_options_follow_the_colon(kernel):
         "where = pid()\n# wool",
         "# wool is a fabric\nwhere = pid()",
         "# woolly\nwhere = pid()",
+        "# wool - a fabric\nwhere = pid()",
+        "# wool -- a fabric\nwhere = pid()",
         "text = '''\n# wool\n'''; where = pid()",
         "'''\n# wool'''; where = pid()",
         "#\n# wool\nwhere = pid()",
@@ -142,8 +162,9 @@ def test_an_error_shows_the_lines_that_the_user_sees(kernel):
     assert kernel.run("# wool\nx = = 1").error.traceback.count("line 2") == 1
 
 
-def test_what_is_no_option_is_said(kernel):
-    said = kernel.run("# wool: of sheep\nwhere = 1").stderr
+@pytest.mark.parametrize("first", ["# wool: of sheep", "# wool --bgg"])
+def test_what_is_no_option_is_said(kernel, first):
+    said = kernel.run(f"{first}\nwhere = 1").stderr
     assert "`# wool: …` on the first line takes options of %%wool" in said
 
 

@@ -163,14 +163,22 @@ def test_all_kinds_of_output_keep_their_order(kernel):
     ]
 
 
-def test_streams_that_take_turns_slowly_keep_their_order(kernel):
+TAKE_TURNS = """
+import sys, time
+def take_turns():
+    print('a'); time.sleep(0.08); print('b', file=sys.stderr); time.sleep(0.08); print('c'); display('d')
+"""
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["%%wool\ntake_turns()", "import wool_jupyter\nwool_jupyter.pool().submit(take_turns).result()"],
+    ids=["a cell", "a call"],
+)
+def test_streams_that_take_turns_slowly_keep_their_order(kernel, cell):
     """Each is seen by a look of its own, and a kernel gathers each stream for 0.2 s."""
-    result = kernel.wool(
-        """
-        import sys, time
-        print('a'); time.sleep(0.08); print('b', file=sys.stderr); time.sleep(0.08); print('c'); display('d')
-        """
-    )
+    kernel.ok(TAKE_TURNS)
+    result = kernel.ok(cell)
     assert [(o.kind, o.text) for o in result.outputs] == [
         ("stdout", "a\n"),
         ("stderr", "b\n"),

@@ -27,6 +27,20 @@ def panel(fresh_kernel):
     return panel
 
 
+@pytest.fixture
+def start_kernel():
+    """Without the extension."""
+    kernels = []
+
+    def start():
+        kernels.append(Kernel())
+        return kernels[-1]
+
+    yield start
+    for kernel in kernels:
+        kernel.shutdown()
+
+
 def states(snapshot):
     return [worker.state for worker in snapshot.workers]
 
@@ -54,6 +68,22 @@ def test_a_kernel_is_announced_when_it_loads_the_extension_and_silent_until_a_pa
     assert (panel.words, panel.snapshots) == (["loaded"], [])
     panel.hello()
     assert panel.latest.pool.state == "running"
+
+
+def test_a_pool_that_code_starts_is_seen_and_looked_after_as_well(start_kernel):
+    kernel = start_kernel()
+    panel = Panel(kernel)
+    kernel.ok("import wool_jupyter\npool = wool_jupyter.pool()")
+    panel.take_in()
+    assert panel.words == ["loaded"]
+    panel.hello()
+    assert panel.latest.pool.state == "running"
+    assert "worker" in kernel.ok("%wool status").stdout
+    kernel.ok("%config Wool.workers = 1\n%load_ext wool_jupyter\nwool_jupyter.pool()")
+    assert kernel.value("get_ipython().magics_manager.registry['Wool'].workers") == 1
+    assert kernel.value("[type(each).__name__ for each in get_ipython().configurables].count('Wool')") == 1
+    panel.take_in()
+    assert panel.words == ["loaded"]
 
 
 def test_loading_and_hello_without_a_pool_import_nothing_of_its_side(fresh_kernel):

@@ -259,6 +259,20 @@ def test_a_background_error_is_shown_before_the_next_cell(pool_terminal):
     assert "wool_jupyter/" not in shown
 
 
+def test_the_end_of_a_job_is_told_once_and_again_when_asked(pool_terminal, tmp_path):
+    gate = tmp_path / "gate"
+    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    pool_terminal.run(f"get_ipython().run_cell_magic('wool', '--bg', {body!r})")
+    pool_terminal.process.sendline("%wool wait")
+    pool_terminal.process.expect("wool: waits for job 1", timeout=TIMEOUT_S)
+    gate.touch()
+    pool_terminal.process.expect(r"In \[5\]: ", timeout=TIMEOUT_S)
+    assert pool_terminal.process.before.count("wool: job 1 is done after") == 1
+    pool_terminal.process.sendline("%wool wait 1")
+    pool_terminal.process.expect(r"In \[6\]: ", timeout=TIMEOUT_S)
+    assert pool_terminal.process.before.count("wool: job 1 is done after") == 1
+
+
 def test_control_c_ends_the_wait_for_a_name_and_not_the_job(pool_terminal, tmp_path):
     gate = tmp_path / "gate"
     body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nanswer = 6"

@@ -96,6 +96,9 @@ def test_a_worker_is_restarted_by_the_beginning_of_its_name(fresh_kernel):
         ("%wool start 3", "`%wool start -n 3` would"),
         ("%wool stop now", "does not take `now`"),
         ("%wool restart 5f -n 2", "not both"),
+        ("%wool start -n", "%wool start: -n needs a number after it; `%wool help` tells more"),
+        ("%wool logs -n all", "%wool logs: -n takes a number, and `all` is none; `%wool help` tells more"),
+        ("%wool stop --now", "%wool stop: unrecognized arguments: --now; `%wool help` tells more"),
         ("%wool restart zz", "there is no worker `zz`; those of the pool are "),
         ("%wool interrupt zz", "there is no worker `zz`"),
         ("%wool interrupt", "no worker runs anything"),
@@ -105,6 +108,31 @@ def test_what_makes_no_sense_is_said(kernel, line, words):
     text = said(kernel, line)
     assert words in text
     assert "Traceback" not in text
+
+
+def test_of_many_workers_some_are_named(fresh_kernel):
+    fresh_kernel.ok("%wool start -n 10")
+    text = said(fresh_kernel, "%wool restart zz")
+    assert re.fullmatch(r"UsageError: there .* are (\w{8}, ){7}\w{8} and 2 more \(`%wool status`\)\n", text)
+
+
+def test_more_workers_than_a_pool_can_have_are_refused_and_nothing_changes(fresh_kernel):
+    def refused(line):
+        error = fresh_kernel.run(line).error
+        assert error.ename == "StartFailed"
+        assert re.fullmatch(r"A pool has at most \d+ workers here, and 10000 were asked for", error.evalue)
+        assert "wool_jupyter/" not in error.traceback
+
+    refused("%wool start -n 10000")
+    assert "no pool runs" in said(fresh_kernel, "%wool status")
+    assert option(fresh_kernel) is None
+    fresh_kernel.ok("%wool start -n 1")
+    refused("%wool scale 10000")
+    refused("%wool start -n 10000")
+    assert option(fresh_kernel) == 1
+    assert len(status(fresh_kernel)) == 1
+    fresh_kernel.ok("%wool stop\n%config Wool.workers = 10000")
+    refused("%%wool\n1")
 
 
 @pytest.mark.parametrize("line", ["%wool interrupt", "%wool restart 5f"])
@@ -117,6 +145,41 @@ def test_on_a_worker_it_says_where_it_belongs(kernel, body):
     result = kernel.run("%%wool\n" + body)
     assert "this cell runs on a worker: put it into a cell without %%wool" in result.stderr
     assert "no pool runs" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    "line", ["%history -n", "%store numbers", "%rerun 1", "%save cells.py 1-3", "%notebook here.ipynb"]
+)
+def test_what_is_about_the_session_is_told_where_it_belongs(kernel, tmp_path, line):
+    kernel.ok("numbers = [1]")
+    result = kernel.run(f"%%wool\n{line.format(tmp_path)}\nprint('went on')")
+    name = line.partition(" ")[0]
+    assert result.stderr == (
+        f"UsageError: `{name}` is about the notebook's session, and this cell runs on a worker: put it into a cell without %%wool\n"
+    )
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_magic_that_only_the_notebook_has_is_told_to_need_the_cell(kernel):
+    hint = "If a plain cell has loaded it: a worker needs that in this cell, too\n"
+    register = "from IPython.core.magic import register_line_magic, register_cell_magic\n"
+    register += "@register_line_magic\ndef shout(line): print(line.upper())\n"
+    register += "@register_cell_magic\ndef louder(line, cell): print(cell.upper())\n"
+    kernel.ok(register)
+    line, cell = (kernel.run(f"%%wool\n{use}").stderr for use in ("%shout it", "%%louder\nit"))
+    assert re.fullmatch(rf"UsageError: Line magic function `%shout` not found\. {hint}", line)
+    assert re.fullmatch(rf"UsageError: Cell magic `%%louder` not found\. {hint}", cell)
+    assert kernel.wool(f"{register}get_ipython().run_line_magic('shout', 'it')").stdout == "IT\n"
+    assert hint not in kernel.run("%%wool\n%run nosuch.py\n").stderr
+
+
+@pytest.mark.parametrize("above", ["%%wool", "# wool", "%%wool\n%%time"])
+def test_a_second_magic_on_a_worker_is_told_that_one_is_enough(kernel, above):
+    result = kernel.run(f"{above}\n%%wool --bg\nprint('ran')")
+    assert result.stderr.startswith("UsageError: this cell runs on a worker already: it needs one `%%wool`")
+    assert result.status == "error"
+    assert "ran" not in result.stdout
 
 
 def test_help_tells_of_every_command_and_option(kernel):

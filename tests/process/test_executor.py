@@ -337,7 +337,7 @@ def test_an_interrupt_of_the_iterable_leaves_nothing_of_what_it_gave(executor, p
 
 def test_an_interrupt_while_a_call_is_put_into_the_line_stops_no_later_one(pool, monkeypatch):
     """At each step of it: what was half done is over, and whoever waits for all of them does not wait for that."""
-    post = pool.line._post
+    post = pool.intake._post
 
     def interrupted(*args):
         raise KeyboardInterrupt
@@ -348,8 +348,8 @@ def test_an_interrupt_while_a_call_is_put_into_the_line_stops_no_later_one(pool,
 
     for place, name, step in (
         (pool.submitter, "submitted", interrupted),
-        (pool.line, "_post", interrupted),
-        (pool.line, "_post", done_and_interrupted),
+        (pool.intake, "_post", interrupted),
+        (pool.intake, "_post", done_and_interrupted),
     ):
         executor = pool.executor()
         with monkeypatch.context() as patched:

@@ -121,9 +121,6 @@ class JupyterServer:
         nbformat.write(nbformat.v4.new_notebook(cells=made, metadata={"kernelspec": spec}), self.folder / name)
         return name
 
-    def log_text(self) -> str:
-        return Path(self._log.name).read_text(encoding="utf-8")
-
     def end_kernels(self) -> None:
         for session in self.ask("/api/sessions"):
             self.ask(f"/api/sessions/{session['id']}", "DELETE")

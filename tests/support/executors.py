@@ -15,8 +15,9 @@ from wool_jupyter.discovery.subscription import subscriber_pool
 from wool_jupyter.dispatch import channels
 from wool_jupyter.notebook.bridge import Bridge
 from wool_jupyter.notebook.outputs import TextReader
-from wool_jupyter.pool.executor import Executor, Line, Terms
+from wool_jupyter.pool.executor import Executor, Terms
 from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.intake import Intake
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.wire import ambient, batches
 
@@ -93,10 +94,10 @@ class Bench:
 
     def forget_costs(self):
         """What calls took so far: where they were short, more are sent ahead of one that runs, and can't be cancelled."""
-        self.line = Line(self.pool.calls, self.bridge.post, main_threads=lambda: self.pool.main_threads)
+        self.intake = Intake(self.pool.calls, self.bridge.post, main_threads=lambda: self.pool.main_threads)
 
     def executor(self, *, submitter=None, **options):
-        return _Executor(lambda: self.line, lambda: submitter or self.submitter, Terms(**options))
+        return _Executor(lambda: self.intake, lambda: submitter or self.submitter, Terms(**options))
 
     def begin_cell(self, directory, source):
         """A cell, beside the calls. Its text goes to `directory`. The future of its worker's pid."""

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.loops import run, settle
 from wool_jupyter.errors import CannotLoad, CannotShip, PayloadTooLarge
-from wool_jupyter.pool.executor import Line
 from wool_jupyter.pool.futures import Callbacks, Future
+from wool_jupyter.pool.intake import Intake
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.slots import Slots
 from wool_jupyter.wire import batches, calls, pickling
@@ -163,11 +163,11 @@ def test_calls_that_come_after_an_interrupted_one_are_delivered():
         posted.append(partial(function, *args))
 
     put = []
-    line = Line(SimpleNamespace(put=put.extend), post, main_threads=lambda: 1)
+    intake = Intake(SimpleNamespace(put=put.extend), post, main_threads=lambda: 1)
     with pytest.raises(KeyboardInterrupt):
-        line.put([SimpleNamespace(is_put=False)])
+        intake.put([SimpleNamespace(is_put=False)])
     after = SimpleNamespace(is_put=False)
-    line.put([after])
+    intake.put([after])
     for function in posted:
         function()
     assert put == [after]

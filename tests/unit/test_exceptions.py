@@ -147,6 +147,7 @@ def test_an_attribute_of_the_same_name_travels():
         MissingError("/p", hint="h"),
         RejectedError(4, "why"),
         FrozenError(5),
+        BothError("k"),
         json.JSONDecodeError("m", "{", 1),
     ],
     ids=lambda error: type(error).__name__,

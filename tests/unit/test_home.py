@@ -9,6 +9,7 @@ import pytest
 from tests.support.loops import run
 from tests.support.pools import names_in
 from tests.support.waiting import wait_until
+from wool_jupyter import host
 from wool_jupyter.discovery import claim
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.errors import StartFailed
@@ -56,6 +57,19 @@ def test_each_home_has_a_generation_and_a_token_of_its_own(tmp_path):
             first = home.directory.name, read_token(str(home.directory))
         async with home_in(tmp_path) as home:
             assert not {home.directory.name, read_token(str(home.directory))} & set(first)
+
+    run(main())
+
+
+@pytest.mark.parametrize(("cpus", "room"), [(2, 128), (200, 400)])
+def test_a_home_has_room_for_workers_on_all_cpus_and_says_where_it_ends(tmp_path, monkeypatch, cpus, room):
+    monkeypatch.setattr(host, "usable_cpus", lambda: cpus)
+
+    async def main():
+        async with home_in(tmp_path) as home:
+            home.check_room(room)
+            with pytest.raises(StartFailed, match=f"at most {room} workers here, and {room + 1} were asked for"):
+                home.check_room(room + 1)
 
     run(main())
 

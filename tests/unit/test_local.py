@@ -170,7 +170,18 @@ def test_services_fall_back_to_what_the_constructor_was_given(root):
     ):
         given = LocalDiscovery.Subscriber("n", poll_interval=7.0, root=root).key
         assert service.subscriber.key == service.subscribe().key == given
-    assert discovery(root, lock_timeout=3.0).publisher._lock_timeout == 3.0
+
+    async def publishes_beside_another():
+        async with discovery(root, lock_timeout=0.0) as owned:
+            binding = registry.bind("n", root)
+            publication = binding.try_lock()
+            async with owned.publisher as into:
+                with pytest.raises(TimeoutError, match="'n' was locked for 0 s"):
+                    await into.publish("worker-added", worker(1))
+            publication.release()
+            binding.close()
+
+    run(publishes_beside_another())
 
 
 # Owning

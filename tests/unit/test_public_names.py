@@ -104,6 +104,26 @@ def test_a_pool_begins_before_the_rest_of_it_is_imported():
     assert not {name for name in loaded if name.startswith(late)}
 
 
+@pytest.mark.parametrize(
+    ("name", "tells"),
+    [
+        ("wool_jupyter", ["Run a heavy notebook cell in a worker process"]),
+        ("wool_jupyter.pool", ["wool_jupyter.pool()", "`submit`, `map` and `executor` run functions on the workers"]),
+        ("wool_jupyter.dashboard", ["wool_jupyter.dashboard()", "This notebook's pool: its workers"]),
+    ],
+)
+def test_ipython_shows_what_a_name_is_for(name, tells):
+    """Also before anything of the pool is imported."""
+    code = (
+        "import wool_jupyter\nfrom IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()\n"
+        f"shell.user_ns['wool_jupyter'] = wool_jupyter\nprint(shell.object_inspect_text({name!r}))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert all(text in shown for text in tells), shown
+    assert "Class docstring" not in shown
+    assert "property" not in shown
+
+
 def test_a_name_imports_what_it_needs_and_no_more():
     loaded = loaded_by("from wool_jupyter import WorkerMetadata, NoWorkersAvailable")
     assert loaded == {"wool_jupyter.records", "wool_jupyter.errors"}

@@ -27,8 +27,8 @@ T = TypeVar("T")
 def _refuse(*_: Any, **__: Any) -> NoReturn:
     __tracebackhide__ = True
     raise BlockedOnOwnPool(
-        "this runs on a worker of the pool, which must not block for another of its calls: `await pool.submit(...)`, or collect "
-        "the work and submit it from the notebook"
+        "this runs on a worker of the pool, which must not block for another of its calls: `await pool.submit(...)`, "
+        "`async for x in pool.map(...)`, or collect the work and submit it from the notebook"
     )
 
 
@@ -121,8 +121,13 @@ class BorrowedCall(Generic[T]):
     def __del__(self) -> None:
         if not self._was_awaited:
             warnings.warn(
-                "a call that was submitted on a worker was never awaited, and has not run", RuntimeWarning, stacklevel=2
+                "a call that was submitted on a worker was never awaited, and has not run: `await` begins it",
+                RuntimeWarning,
+                stacklevel=2,
             )
+
+    def __repr__(self) -> str:
+        return "<Call on another worker: `await` begins it and gives its result>"
 
     def __await__(self) -> Generator[Any, None, T]:
         self._was_awaited = True
@@ -143,6 +148,9 @@ class BorrowedResults(Generic[T]):
 
     def __init__(self, running: list[BorrowedCall[T]]) -> None:
         self._calls = running
+
+    def __repr__(self) -> str:
+        return f"<Results of a map of {len(self._calls)}: `async for` begins it and takes them>"
 
     def __iter__(self) -> Iterator[T]:
         for call in self._calls:

@@ -8,6 +8,8 @@ from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.snapshot import Snapshot, Worker
 from wool_jupyter.pool.kernel_pool import KernelPool
 
+_NAMES = 8  # are listed
+
 
 async def interrupt(pool: KernelPool, prefix: str = "") -> list[Worker]:
     """Those whose cell or call was interrupted, as by ■. Without a prefix: all that run something."""
@@ -46,10 +48,15 @@ def _own(prefix: str) -> Worker:
     alive = [worker for worker in found if worker.state != "dead"]
     if not alive:
         gone = f"worker {found[0].name} is dead" if found else f"there is no worker `{prefix}`"
-        there = ", ".join(worker.name for worker in _own_alive())
-        raise UsageError(f"{gone}; those of the pool are {there}" if there else gone)
+        there = _own_alive()
+        raise UsageError(f"{gone}; those of the pool are {_listed(there)}" if there else gone)
     if len(alive) > 1:
-        raise UsageError(f"`{prefix}` fits several workers: {', '.join(worker.name for worker in alive)}")
+        raise UsageError(f"`{prefix}` fits several workers: {_listed(alive)}")
     if not alive[0].own:
         raise UsageError(f"worker {alive[0].name} belongs to another process, which alone may end or interrupt it")
     return alive[0]
+
+
+def _listed(workers: list[Worker]) -> str:
+    more = f" and {len(workers) - _NAMES} more (`%wool status`)" if len(workers) > _NAMES else ""
+    return ", ".join(worker.name for worker in workers[:_NAMES]) + more

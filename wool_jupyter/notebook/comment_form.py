@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_FORM = re.compile(r"#\s*wool\s*(?::\s*(.*))?")
+_FORM = re.compile(r"#\s*wool(?:\s*:\s*(?P<options>.*)|\s+(?P<bare>--?\w.*))?")
 _ORIGIN = "  # by comment\n"  # `%%wool` reads no further
 
 
@@ -27,7 +27,7 @@ def is_origin(comment: str) -> bool:
 def to_magic(lines: list[str]) -> list[str]:
     """Of a whole cell, without blank lines above and common indentation."""
     found = _FORM.fullmatch(lines[0].strip()) if lines else None
-    return lines if found is None else [f"%%wool {found[1] or ''}{_ORIGIN}", *lines[1:]]
+    return lines if found is None else [f"%%wool {found['options'] or found['bare'] or ''}{_ORIGIN}", *lines[1:]]
 
 
 def to_nothing(lines: list[str]) -> list[str]:

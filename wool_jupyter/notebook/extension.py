@@ -1,4 +1,5 @@
-"""What `%load_ext` does, and how it is undone. Nothing heavy is imported: loading stays instant."""
+"""What `%load_ext` does, or a pool that code starts in a notebook, and how it is undone. Nothing heavy is imported: loading stays
+instant."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -19,8 +20,9 @@ _lab: LabLink | None = None
 
 
 def load(shell: "InteractiveShell") -> None:
+    """Idempotent: the options of the magics stay what they are."""
     global _lab
-    if hasattr(shell, "notebook_is_elsewhere"):
+    if hasattr(shell, "notebook_is_elsewhere") or Wool.__name__ in shell.magics_manager.registry:
         return
     wool = _made(shell)
     shell.register_magics(wool)

@@ -82,14 +82,20 @@ class Job:
         if self._bundle() != bundle:  # news that came in between were of a display that nobody knew
             self.show_news()
 
+    def has_told_here(self) -> bool:
+        """Its news stand in the running cell, too."""
+        return self._is_displayed and self.execution.output.place.is_everywhere
+
     def show_news(self) -> None:
         """Where it is displayed already."""
         if self._is_displayed:
             self.execution.output.place.update(self._display_id, self._bundle(), self._metadata())
 
     def _metadata(self) -> dict[str, Any]:
-        """Is saved with the notebook: by it a page that is loaded anew knows the job's line."""
-        return {"wool": {"job": self._display_id}}
+        """Is saved with the notebook: by it a page that is loaded anew knows the job's line, and what shows again what the job has
+        shown."""
+        again = {} if self.execution.output.record.is_empty() else {"again": f"%wool output {self.number}"}
+        return {"wool": {"job": self._display_id, "ended": self.done(), **again}}
 
     def _bundle(self) -> dict[str, str]:
         lines = [self.sentence(), *self.execution.lines]

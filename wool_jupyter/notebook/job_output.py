@@ -59,6 +59,9 @@ class Record:
         self._cleared_by_next = False
         self._ends = [0]
 
+    def is_empty(self) -> bool:
+        return len(self._ends) == 1
+
     def __iter__(self) -> Iterator[Shown]:
         at = 0
         while True:

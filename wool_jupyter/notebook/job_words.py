@@ -42,7 +42,8 @@ def _numbers(word: str, given: tuple[str, ...]) -> list[int]:
         raise UsageError(f"%wool jobs takes nothing else: `{' '.join(given)}`")
     for each in given:
         if not each.isdecimal():
-            raise UsageError(f"%wool {word} takes numbers of jobs, as in `%wool {word} 3`, not `{each}`")
+            hint = "; without any it waits for all" if word == "wait" else ""
+            raise UsageError(f"%wool {word} takes numbers of jobs, as in `%wool {word} 3`, not `{each}`{hint}")
     return [int(each) for each in given]
 
 
@@ -70,7 +71,8 @@ def _wait(background: "Background", numbers: list[int]) -> None:
             print(f"wool: the wait has ended, and {numbered(going_on)} go{'es' if len(going_on) == 1 else ''} on")
         raise
     for job in waited_for:
-        print(f"wool: {job.sentence()}")
+        if not (job.number in open_before and job.has_told_here()):
+            print(f"wool: {job.sentence()}")
     if not waited_for and not open_before:
         print("wool: no job is under way")
 

@@ -36,10 +36,13 @@ def run(
 
 
 def must_be_meant(line: str, names: Mapping[str, Any], *, commands: Collection[str]) -> None:
-    """A command with a slip in it is no expression."""
-    word = line.split(maxsplit=1)[0]
+    """A command with a slip in it is no expression, nor is an option."""
+    first = line.split(maxsplit=1)[0]
+    word = first.lstrip("-")
     if not word.isidentifier() or keyword.iskeyword(word) or word in names or hasattr(builtins, word):
         return
+    if first != word:
+        raise UsageError(f"%wool: `{first}` is no option of a line; `%wool help` tells of all that there are")
     similar = difflib.get_close_matches(word, commands, n=1, cutoff=0.7)
     if similar or line.strip() == word:
         hint = f": did you mean `%wool {similar[0]}`?" if similar else f" ({', '.join(commands)})"

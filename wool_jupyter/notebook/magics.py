@@ -143,9 +143,10 @@ class Wool(Magics):  # type: ignore[misc]
         try:
             return _parsed(self.wool, line)
         except UsageError as error:
+            said = usage.in_words(error)
             if comment_form.is_origin(comment):
-                raise UsageError(f"`# wool: …` on the first line takes options of %%wool: {error}") from None
-            raise UsageError(f"%%wool: {error}{_hint(line) if 'unrecognized' in str(error) else ''}") from None
+                raise UsageError(f"`# wool: …` on the first line takes options of %%wool: {said}") from None
+            raise UsageError(f"%%wool: {said}{_hint(line) if 'unrecognized' in said else ''}") from None
 
     @magic_arguments("wool")
     @argument(
@@ -229,7 +230,12 @@ class Wool(Magics):  # type: ignore[misc]
             with _plainly():
                 job_words.run(*words, background=None if loaded is None else loaded.background)
             return None
-        arguments = parse_argstring(self.wool_line, line)
+        try:
+            arguments = parse_argstring(self.wool_line, line)
+        except UsageError as error:
+            raise UsageError(
+                f"{' '.join(['%wool', *words[:1]])}: {usage.in_words(error)}; `%wool help` tells more"
+            ) from None
         from wool_jupyter.notebook import pool_words
 
         with _plainly():

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 class Place(Protocol):
     """On any thread."""
 
+    is_everywhere: bool  # the output of whichever cell runs is seen there, too
+
     def stream(self, name: str, text: str) -> None: ...
     def display(self, content: dict[str, Any]) -> None: ...
     def clear(self, *, wait: bool) -> None: ...
@@ -32,6 +34,8 @@ class UnderTheCell:
     """Messages with this cell as their parent: front ends put them there whatever runs by then. nbclient takes messages of the
     running cell only. Not through `sys.stdout`, which belongs to the cell that runs now; ipykernel's socket takes messages from any
     thread."""
+
+    is_everywhere = False
 
     def __init__(self, shell: "InteractiveShell", kernel: Any) -> None:
         self._shell: Any = shell
@@ -67,6 +71,8 @@ class UnderTheCell:
 
 class _Terminal:
     """A terminal has no places of cells: text goes where the cursor is."""
+
+    is_everywhere = True
 
     def stream(self, name: str, text: str) -> None:
         stream = getattr(sys, f"__{name}__")

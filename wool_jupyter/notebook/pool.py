@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from IPython.core.getipython import get_ipython
 
 from wool_jupyter import host
-from wool_jupyter.notebook import joblib_offer, jobs, magics, terminal, tracebacks
+from wool_jupyter.notebook import extension, joblib_offer, jobs, magics, terminal, tracebacks
 from wool_jupyter.notebook.borrowed import BorrowedPool
 from wool_jupyter.notebook.feed import door
 from wool_jupyter.notebook.runtime import Runtime, runtime
 from wool_jupyter.notebook.submissions import Submissions
 from wool_jupyter.notebook.table import as_text, mimebundle
 from wool_jupyter.pool.call_item import Item
-from wool_jupyter.pool.executor import Executor, Line, Terms
+from wool_jupyter.pool.executor import Executor, Terms
+from wool_jupyter.pool.intake import Intake
 from wool_jupyter.pool.kernel_pool import KernelPool
 from wool_jupyter.settings import PoolSettings
 from wool_jupyter.worker import identity
@@ -55,9 +56,9 @@ class Pool:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._lock = threading.Lock()
-        self._line_of: tuple[KernelPool, Line] | None = None
+        self._intake_of: tuple[KernelPool, Intake] | None = None
         self._cells: dict[tuple[object, KernelPool], Submissions] = {}
-        self._own = Executor(self._line, self._submissions)
+        self._own = Executor(self._intake, self._submissions)
 
     def start(self) -> None:
         """Idempotent; any call does it, too."""
@@ -79,7 +80,7 @@ class Pool:
     def executor(self, *, retries: int = 0) -> Executor:
         """A `concurrent.futures.Executor`; ending it ends no worker."""
         with _natively():
-            return _NativeExecutor(self._line, self._submissions, Terms(retries=retries))
+            return _NativeExecutor(self._intake, self._submissions, Terms(retries=retries))
 
     @property
     def main_threads(self) -> int:
@@ -91,7 +92,7 @@ class Pool:
         """A `joblib.parallel.ParallelBackendBase`, with the options of one."""
         from wool_jupyter.pool.joblib_backend import WoolBackend
 
-        return WoolBackend(self._line, self._submissions, main_threads=lambda: self.main_threads, **options)
+        return WoolBackend(self._intake, self._submissions, main_threads=lambda: self.main_threads, **options)
 
     def __repr__(self) -> str:
         return as_text(door().glance())
@@ -107,21 +108,21 @@ class Pool:
     def __reduce__(self) -> Any:
         raise TypeError("the pool can't be stored or copied: `wool_jupyter.pool()` finds it again")
 
-    def _line(self) -> Line:
+    def _intake(self) -> Intake:
         return self._current()[1]
 
-    def _current(self) -> tuple[KernelPool, Line]:
-        found = self._line_of
+    def _current(self) -> tuple[KernelPool, Intake]:
+        found = self._intake_of
         if found is None or found[0] is not self._runtime.running:
             with self._lock:
                 pool, _ = jobs.started_pool(self._runtime, _settings())
-                found = self._line_of
+                found = self._intake_of
                 if found is None or found[0] is not pool:
-                    found = self._line_of = pool, self._line_to(pool)
+                    found = self._intake_of = pool, self._intake_to(pool)
         return found
 
-    def _line_to(self, pool: KernelPool) -> Line:
-        return Line(
+    def _intake_to(self, pool: KernelPool) -> Intake:
+        return Intake(
             pool.calls,
             self._runtime.bridge.post,
             main_threads=lambda: pool.main_threads,
@@ -145,7 +146,7 @@ class Pool:
         return found
 
     def _interrupt(self, submissions: Submissions) -> None:
-        found = self._line_of
+        found = self._intake_of
         if found is not None:
 
             def meant(item: Item) -> bool:
@@ -186,12 +187,17 @@ _borrowed: BorrowedPool | None = None
 
 
 def pool() -> Pool:
-    """This process's; started if need be, as for a cell. On a worker, its own pool's (`borrowed`). `StartFailed`."""
+    """This process's; started if need be, as for a cell. On a worker, its own pool's (`borrowed`). `StartFailed`.
+
+    In a notebook it loads the extension: the panel sees this pool, too, and `%wool` looks after it.
+    """
     global _borrowed
     if (own := identity.own()) is not None:
         if _borrowed is None:
             _borrowed = BorrowedPool(own)
         return cast("Pool", _borrowed)  # as far as it goes: the rest of it refuses
+    if (shell := get_ipython()) is not None:
+        extension.load(shell)
     found = not_started()
     found.start()
     joblib_offer.offer()

@@ -40,7 +40,7 @@ def run(arguments: Any, options: "Wool") -> Any:
         case "interrupt":
             _interrupt(arguments.what or "")
         case "logs":
-            _logs(arguments.number)
+            _logs(options, arguments.number)
         case "output":
             return _output(options, arguments.what, arguments.number)
         case "dashboard":
@@ -200,13 +200,13 @@ def _dashboard() -> Any:
     return dashboard.dashboard()
 
 
-def _logs(lines: int | None) -> None:
-    from wool_jupyter.notebook import logs
+def _logs(options: "Wool", lines: int | None) -> None:
+    from wool_jupyter.notebook import logs, tracebacks
 
     lines = lines or logs.LINES
     runtime = on_demand.loaded_runtime()
     if runtime is not None and runtime.places:
-        print(logs.show(runtime.places[0], lines=lines))
+        print(logs.show(runtime.places[0], lines=lines, cells=tracebacks.cells_by_name(options.shell)))
     elif runtime is not None and runtime.failed_log is not None:
         print(logs.show_failed(runtime.failed_log, lines=lines))
     else:
@@ -221,9 +221,8 @@ def _output(options: "Wool", what: str | None, lines: int | None) -> Any:
         known = [] if runtime is None else runtime.left_out.cells()
         have = f" (there is some of {', '.join(map(str, known))})" if known else ""
         if cell is not None:
-            raise UsageError(
-                f"%wool output: there is no job {cell}, and nothing was left out of the output of cell {cell}{have}"
-            )
+            no_job = "" if str(what).startswith("In[") else f"there is no job {cell}, and "
+            raise UsageError(f"%wool output: {no_job}nothing was left out of the output of cell {cell}{have}")
         print(f"wool: nothing was left out of the output of any cell{have}")
         return None
     from wool_jupyter.notebook.left_out import Recalled

@@ -264,7 +264,7 @@ class Shipment:
 
 
 def _stays(part: culprits.Culprit) -> str:
-    return f"{part} stays in the kernel, it can't be shipped: {part.advice()}"
+    return f"{part} stays in the kernel, it can't be shipped{part.reason}: {part.advice()}"
 
 
 def _cell_lines(file: str) -> list[str] | None:

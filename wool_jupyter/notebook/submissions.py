@@ -24,6 +24,7 @@ from wool_jupyter.notebook.places import UnderTheCell
 from wool_jupyter.notebook.runtime import Runtime
 from wool_jupyter.notebook.source import running_number
 from wool_jupyter.notebook.stopped import StoppedWorkers
+from wool_jupyter.notebook.streams import Streams
 from wool_jupyter.wire import ambient, batches, cells
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _EVERY_S = 0.05
 _LAST_LINES_S = 2.0  # reading what is left out of a flood may take half a second
-_SWITCHES = 100  # between the streams that are flushed, of one look: each costs a message
 
 
 class Submissions:
@@ -223,6 +223,7 @@ class _Under:
 
     def __init__(self, shell: "InteractiveShell | None") -> None:
         self._streams = {"stdout": sys.stdout, "stderr": sys.stderr}
+        self._text = Streams(self._streams.__getitem__)
         kernel = getattr(shell, "kernel", None)
         self._place = None if shell is None or kernel is None else UnderTheCell(shell, kernel)
         self._context = contextvars.Context()
@@ -231,14 +232,7 @@ class _Under:
                 self._context.run(stream.set_thread_parent, self._place.parent)
 
     def text(self, parts: Iterable[screens.Text]) -> None:
-        before, switches = "", 0
-        for name, text in parts:
-            if before and name != before and switches < _SWITCHES:
-                self._context.run(self._streams[before].flush)
-                switches += 1
-            with suppress(ValueError):  # a stream that was closed meanwhile
-                self._context.run(self._streams[name].write, text)
-            before = name
+        self._context.run(self._text.write, parts)
 
     def fail(self, event: cells.Failure) -> None:
         self.text([screens.traceback_of(event)])
@@ -265,5 +259,5 @@ class _Under:
         self.display(content)
 
     def _flush(self) -> None:
-        for stream in self._streams.values():
+        for stream in self._streams.values():  # the cell may have printed, too
             self._context.run(stream.flush)

@@ -9,7 +9,7 @@ with a group in its chain: those are shown by a custom handler that serves one c
 import contextlib
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,12 @@ def rendered(error: BaseException, shell: "InteractiveShell") -> list[str]:
 def name_cell(shell: "InteractiveShell", filename: str, *, number: int) -> None:
     """Lines of `filename` are shown as those of `Cell In[number]`."""
     shell.compile._filename_map[filename] = number
+
+
+def cells_by_name(shell: "InteractiveShell") -> Mapping[str, int]:
+    """The number of each cell, by the file name of its code."""
+    numbers: Mapping[str, int] = shell.compile._filename_map
+    return numbers
 
 
 def user_frames(traceback: TracebackType | None) -> TracebackType | None:

@@ -1,5 +1,6 @@
 """What `%wool` and `%%wool` understand, in the words of their help."""
 
+import re
 import textwrap
 
 _WIDTH = 98  # a notebook beside an open side bar shows no more
@@ -31,6 +32,8 @@ OPTIONS = {  # of a cell: option -> what follows it, what it does
     "-o": ("NAMES", "those that come back, whatever their size, instead of all that it assigns; new=old renames one"),
     "--bg": ("", "return at once with a job: other cells run meanwhile"),
 }
+
+_NEEDED = dict.fromkeys(("-i", "-o"), "names of variables")  # after an option
 
 
 def of_a_cell() -> str:
@@ -64,6 +67,17 @@ def of_all() -> str:
 def of_a_command(word: str) -> str:
     what, does = COMMANDS[word]
     return f"{f'%wool {word} {what}'.rstrip()}\n    {does[0].upper()}{does[1:]}."
+
+
+def in_words(error: Exception) -> str:
+    """What argparse refuses, without its words for programmers."""
+    match re.fullmatch(r"argument (-\w)/\S+: (?:(expected) .*|invalid int value: '(.*)')", str(error)):
+        case None:
+            return str(error)
+        case found if found[2] is None:
+            return f"{found[1]} takes a number, and `{found[3]}` is none"
+        case found:
+            return f"{found[1]} needs {_NEEDED.get(found[1], 'a number')} after it"
 
 
 def _table(known: dict[str, tuple[str, str]]) -> list[str]:

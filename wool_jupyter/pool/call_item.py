@@ -77,13 +77,13 @@ class Item:
     function: calls.PackedFunction | None = None  # None: `call` says all
     file: str = ""  # with its large data
     lease: Lease | None = None  # of large data that other calls have, too
-    is_put: bool = False  # into the line
+    is_put: bool = False  # into the queue
     workers_lost: int = 0  # that were to run it, and ended before it had begun
     number: int = 0
     section: int = 0
 
     def drop(self) -> None:
-        """It is not put into the line, or is over."""
+        """It is not put into the queue, or is over."""
         if self.file:
             Path(self.file).unlink(missing_ok=True)
         if self.lease is not None:

@@ -62,6 +62,7 @@ class Crew:
         """Whoever has made the processes closes them after `stop`. `proxy` follows the discovery in which `publisher` announces.
         `admitted`: what a worker has to wait for, once it is announced, before its main thread counts as free. `pinned`: whether a
         smaller crew must not let a worker go."""
+        self._check_room = home.check_room
         self._directory = home.directory
         self._processes = processes
         self._nursery = nursery = processes.nursery
@@ -165,7 +166,8 @@ class Crew:
             raise ExceptionGroup(f"{len(failures)} of {workers} workers did not start", failures)
 
     async def grow(self, workers: int) -> None:
-        """To that many; a larger crew stays as it is. Does not wait for those that it starts."""
+        """To that many; a larger crew stays as it is. Does not wait for those that it starts. `StartFailed` where the home has no
+        room for so many: nothing has changed."""
         self._allow(max(self._most, workers))
         self._keep = max(self._keep, workers)
         self._doubt.settle()
@@ -173,7 +175,7 @@ class Crew:
 
     async def scale(self, workers: int) -> None:
         """To exactly that many, without waiting for them. Starts that are not needed are given up, idle workers are let go at once
-        and busy ones when their calls are over; a pinned one stays."""
+        and busy ones when their calls are over; a pinned one stays. `StartFailed` as in `grow`."""
         self._allow(workers)
         self._keep = workers
         self._doubt.settle()
@@ -188,6 +190,7 @@ class Crew:
         self.supervise()
 
     def _allow(self, most: int) -> None:
+        self._check_room(most)
         self._most = most
         self._tell(events.MostChanged(most))
 

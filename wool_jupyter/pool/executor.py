@@ -1,8 +1,4 @@
-"""`submit` and `map` for threads: calls are pickled here, on the thread that calls, and handed to the loop.
-
-thread ─ submit ─▶ Line ─▶ CallQueue (on the loop)
-       ◀─ Future ─────────────┘
-"""
+"""`submit` and `map` for threads: calls are pickled here, on the thread that calls."""
 
 import concurrent.futures
 import itertools
@@ -12,16 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
-from wool_jupyter import host
 from wool_jupyter.errors import WoolError
 from wool_jupyter.pool.call_item import Item, Origin
-from wool_jupyter.pool.call_queue import CallQueue
-from wool_jupyter.pool.call_run import interrupted
 from wool_jupyter.pool.call_words import in_short
-from wool_jupyter.pool.futures import Callbacks, Future
-from wool_jupyter.pool.known_functions import KnownFunctions
+from wool_jupyter.pool.futures import Future
+from wool_jupyter.pool.intake import Intake
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.pool.results import Results, SizedResults
 from wool_jupyter.settings import CALLS_AHEAD_MAX, INTERRUPT_GRACE_S, RUN_S
@@ -29,76 +21,6 @@ from wool_jupyter.wire import calls, contents, refusals
 from wool_jupyter.wire.store import Digest
 
 T = TypeVar("T")
-
-
-class Line:
-    """From threads to the queue of one pool."""
-
-    def __init__(
-        self,
-        queue: CallQueue,
-        post: Callable[..., object],
-        *,
-        main_threads: Callable[[], int],
-        raising: Callable[[BaseException], object] = lambda _: None,
-    ) -> None:
-        """`post` has the loop call a function with arguments; `raising` as for a `Future`."""
-        self.raising = raising
-        self._queue = queue
-        self._post = post
-        self.main_threads = main_threads
-        self._cpus = host.usable_cpus()
-        self.callbacks = Callbacks()
-        self.functions = KnownFunctions()
-        self._lock = threading.Lock()
-        self._brought: list[Item] = []
-        self._costs: WeakKeyDictionary[Any, Cost] = WeakKeyDictionary()
-
-    @property
-    def native_threads(self) -> int:
-        """That a call may use below Python: calls run side by side on all main threads."""
-        return max(1, self._cpus // self.main_threads())
-
-    def put(self, items: Iterable[Item]) -> None:
-        """All of them, or none, if an interrupt ends it: `abandon` knows which."""
-        with self._lock:
-            if not self._brought:
-                self._post(self._deliver)  # at first: else what is brought after an interrupt would wait for ever
-            self._brought += items
-
-    def abandon(self, items: Iterable[Item]) -> None:
-        """Nobody has their futures: those that were not put are over."""
-        self._post(self._end_unless_put, items)
-
-    def _end_unless_put(self, items: Iterable[Item]) -> None:
-        self._deliver()
-        for item in items:
-            if not item.is_put:
-                item.fail(interrupted())
-
-    def _deliver(self) -> None:
-        with self._lock:
-            brought, self._brought = self._brought, []
-        for item in brought:
-            item.is_put = True
-        self._queue.put(brought)
-
-    def cancelled(self) -> None:
-        self._post(self._queue.prune)
-
-    def interrupt(self, meant: Callable[[Item], bool]) -> None:
-        """Also what was put just before."""
-        self._post(self._queue.interrupt, meant)
-
-    def cost_of(self, function: Any) -> Cost:
-        key = getattr(function, "__func__", None) or getattr(function, "func", None) or function
-        if not hasattr(key, "__code__") and not isinstance(key, type):
-            key = type(key)
-        try:
-            with self._lock:
-                return self._costs.setdefault(key, Cost())
-        except TypeError:
-            return Cost()
 
 
 def _check_retries(retries: int) -> None:
@@ -113,7 +35,7 @@ class Terms:
     retries: int = 0  # of a call whose worker has ended under it
     grace_s: float = INTERRUPT_GRACE_S  # as an `Item` has it
     cost: Cost | None = None  # of whatever is submitted; None: of each function its own
-    native_threads: int | None = None  # None: the line's
+    native_threads: int | None = None  # None: the intake's
     digest: Digest = contents.watched  # of large data
 
     def __post_init__(self) -> None:
@@ -128,9 +50,9 @@ _INERT = frozenset({list, tuple, range, str, bytes, dict, set, frozenset, type({
 class Executor(concurrent.futures.Executor):
     """As the standard library's, on the main threads of a pool's workers. Ending it ends no worker."""
 
-    def __init__(self, line: Callable[[], Line], origin: Callable[[], Origin], terms: Terms = _USUAL_TERMS) -> None:
-        """`line` finds the pool, which may be another one after it was stopped; `origin` is asked for each call."""
-        self._line = line
+    def __init__(self, intake: Callable[[], Intake], origin: Callable[[], Origin], terms: Terms = _USUAL_TERMS) -> None:
+        """`intake` finds the pool, which may be another one after it was stopped; `origin` is asked for each call."""
+        self._intake = intake
         self._origin = origin
         self._terms = terms
         # An interrupt inside of a `Condition`, which is Python (3.13), would leave it locked; not so inside of a lock.
@@ -145,7 +67,7 @@ class Executor(concurrent.futures.Executor):
     @property
     def main_threads(self) -> int:
         """How many calls may run side by side."""
-        return self._line().main_threads()
+        return self._intake().main_threads()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
         """What can't be shipped is the future's exception. RuntimeError after `shutdown`."""
@@ -156,20 +78,20 @@ class Executor(concurrent.futures.Executor):
     def submit_batch(self, invocation: calls.Invocation, parts: Sequence[calls.Invocation] = ()) -> "Future[Any]":
         """As `submit`, for a call that consists of these others: people are told of them."""
         self._check()
-        line, origin = self._line(), self._origin()
+        intake, origin = self._intake(), self._origin()
         data = self._data(origin)
 
         def pack() -> _Packed:
-            known = None if parts else line.functions.packed(invocation.function, data)
+            known = None if parts else intake.functions.packed(invocation.function, data)
             return self._packed(invocation, data, known, parts=parts)
 
-        cost = self._terms.cost or line.cost_of(invocation.function)
+        cost = self._terms.cost or intake.cost_of(invocation.function)
         first = parts[0] if parts else invocation
         words = (
             in_short(first) if len(parts) < 2 else f"{in_short(first)} (with {len(parts) - 1} more tasks of its batch)"
         )
-        item = self._item(line, origin, pack, first, words=words, cost=cost, retries=self._terms.retries)
-        self._put(line, [item])
+        item = self._item(intake, origin, pack, first, words=words, cost=cost, retries=self._terms.retries)
+        self._put(intake, [item])
         return item.future
 
     def map(
@@ -190,11 +112,11 @@ class Executor(concurrent.futures.Executor):
         self, fn: Callable[..., T], iterables: tuple[Iterable[Any], ...], *, timeout_s: float | None, retries: int
     ) -> "Results[T]":
         """No more is asked for than keeps the workers busy, whatever the number of arguments."""
-        line = self._line()
+        intake = self._intake()
 
         def ahead(cost: Cost) -> int:
             fit = 4 * RUN_S / max(cost.mean_s, 1e-6) if cost.known else 0
-            return int(min(line.main_threads() * (2 + fit), CALLS_AHEAD_MAX))
+            return int(min(intake.main_threads() * (2 + fit), CALLS_AHEAD_MAX))
 
         return self.map_ahead(fn, iterables, ahead=ahead, timeout_s=timeout_s, retries=retries)
 
@@ -214,14 +136,14 @@ class Executor(concurrent.futures.Executor):
                 raise TypeError(f"argument {number} of map is no iterable: {each!r}")
         if not callable(fn):
             raise TypeError(f"argument 1 of map can't be called: {fn!r}")
-        origin, cost = self._origin(), self._terms.cost or self._line().cost_of(fn)
+        origin, cost = self._origin(), self._terms.cost or self._intake().cost_of(fn)
         data = self._data(origin)
         function = calls.PackedFunction(fn, data)
         numbers = itertools.count(1)
         runs_nothing = _INERT.issuperset(map(type, iterables))  # so that the process's state is one for all rows
 
         def submit(rows: Iterator[tuple[Any, ...]]) -> "list[Future[Any]]":
-            line, items = self._line(), list[Item]()
+            intake, items = self._intake(), list[Item]()
             state = origin.ambient() if runs_nothing else None
             try:
                 for row in rows:
@@ -229,14 +151,14 @@ class Executor(concurrent.futures.Executor):
                     words = f"{in_short(invocation)} (call {next(numbers)} of its map)"
                     pack = partial(self._packed, invocation, data, function)
                     item = self._item(
-                        line, origin, pack, invocation, words=words, cost=cost, retries=retries, state=state
+                        intake, origin, pack, invocation, words=words, cost=cost, retries=retries, state=state
                     )
                     items.append(item)
             except BaseException:
                 for item in items:
                     item.drop()
                 raise
-            self._put(line, items)
+            self._put(intake, items)
             return [item.future for item in items]
 
         rows = zip(*iterables, strict=False)
@@ -264,7 +186,7 @@ class Executor(concurrent.futures.Executor):
 
     def _item(
         self,
-        line: Line,
+        intake: Intake,
         origin: Origin,
         pack: Callable[[], _Packed],
         invocation: calls.Invocation,
@@ -275,7 +197,7 @@ class Executor(concurrent.futures.Executor):
         state: dict[str, bytes] | None = None,
     ) -> Item:
         """`state`: what `origin.ambient` says now, if it is known."""
-        future: Future[Any] = Future(line.callbacks, raising=line.raising)
+        future: Future[Any] = Future(intake.callbacks, raising=intake.raising)
         item = Item(
             future=future,
             origin=origin,
@@ -285,14 +207,14 @@ class Executor(concurrent.futures.Executor):
             cost=cost,
             retries=retries,
             settled=self._settled,
-            native_threads=self._terms.native_threads or line.native_threads,
+            native_threads=self._terms.native_threads or intake.native_threads,
             grace_s=self._terms.grace_s,
         )
-        future.cancelled_hook = line.cancelled
+        future.cancelled_hook = intake.cancelled
         try:
             packed, item.function = pack()
         except KeyboardInterrupt as error:
-            line.raising(error)
+            intake.raising(error)
             raise
         except Exception as error:  # noqa: BLE001 (of a user's objects)
             if isinstance(error, WoolError):  # its words say it; how it was found out tells a user nothing
@@ -303,7 +225,7 @@ class Executor(concurrent.futures.Executor):
         item.call, item.file, future.keep, item.lease = packed
         return item
 
-    def _put(self, line: Line, items: list[Item]) -> None:
+    def _put(self, intake: Intake, items: list[Item]) -> None:
         shippable = [item for item in items if not item.future.done()]
         try:
             with self._lock:
@@ -311,9 +233,9 @@ class Executor(concurrent.futures.Executor):
                 self._unfinished.update(shippable)
             for item in shippable:
                 item.origin.submitted(item)
-            line.put(shippable)
+            intake.put(shippable)
         except BaseException:  # an interrupt may come anywhere
-            line.abandon(shippable)
+            intake.abandon(shippable)
             raise
 
     def _settled(self, item: Item) -> None:
@@ -328,7 +250,7 @@ class Executor(concurrent.futures.Executor):
 
     def interrupt(self) -> None:
         """What waits is cancelled, and what runs is interrupted; further calls may be submitted."""
-        self._line().interrupt(lambda item: item in self._unfinished)
+        self._intake().interrupt(lambda item: item in self._unfinished)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """`wait`: returns when nothing runs any more. Idempotent."""

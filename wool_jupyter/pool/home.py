@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
+from wool_jupyter import host
 from wool_jupyter.aio.owned_tasks import OwnedTasks
 from wool_jupyter.aio.threads import run_to_end
 from wool_jupyter.discovery import claim, files, root
@@ -35,7 +36,10 @@ class Home:
     if the process exits without `leave`, its files are removed on the way.
     """
 
-    def __init__(self, discovery: LocalDiscovery, resources: AsyncExitStack, places: list[Path], store: Store) -> None:
+    def __init__(
+        self, discovery: LocalDiscovery, resources: AsyncExitStack, places: list[Path], store: Store, *, capacity: int
+    ) -> None:
+        self._capacity = capacity
         self.discovery = LocalDiscovery.borrow(discovery.namespace, root=places[0].parents[1])
         self.namespace = discovery.namespace
         self.short_directory = discovery.short_directory  # the same as `directory`, for paths of sockets
@@ -48,12 +52,14 @@ class Home:
 
     @classmethod
     async def enter(
-        cls, namespace: str | None = None, *, within: Path | None = None, capacity: int = CAPACITY
+        cls, namespace: str | None = None, *, within: Path | None = None, capacity: int | None = None
     ) -> "Home":
-        """`within`: this user's own directory; None chooses one. `StartFailed` leaves nothing behind.
+        """`within`: this user's own directory; None chooses one. `capacity`: workers at a time; None: enough for all usable CPUs.
+        `StartFailed` leaves nothing behind.
 
         A namespace that another process has (where two count their processes apart, say) is not disputed: the home gets another.
         """
+        capacity = capacity or max(CAPACITY, 2 * host.usable_cpus())
         chosen = await run_to_end(root.choose_root) if within is None else within
         async with AsyncExitStack() as resources:
             try:
@@ -70,8 +76,13 @@ class Home:
             upkeep = OwnedTasks("large data")
             resources.push_async_callback(upkeep.close)
             upkeep.start(_trimmed(store), "upkeep")
-            return cls(discovery, resources.pop_all(), places, store)
+            return cls(discovery, resources.pop_all(), places, store, capacity=capacity)
         raise AssertionError  # for mypy: the stack swallows nothing
+
+    def check_room(self, workers: int) -> None:
+        """`StartFailed` if it has no room for so many at a time."""
+        if workers > self._capacity:
+            raise StartFailed(f"A pool has at most {self._capacity} workers here, and {workers} were asked for")
 
     @property
     def directory(self) -> Path:

@@ -21,8 +21,9 @@ from joblib.parallel import (
 
 from wool_jupyter import host
 from wool_jupyter.pool.call_item import Origin
-from wool_jupyter.pool.executor import Executor, Line, Terms
+from wool_jupyter.pool.executor import Executor, Terms
 from wool_jupyter.pool.futures import Callbacks
+from wool_jupyter.pool.intake import Intake
 from wool_jupyter.pool.pacing import Cost
 from wool_jupyter.settings import ABANDONED_GRACE_S
 from wool_jupyter.wire import calls, contents
@@ -40,16 +41,16 @@ class WoolBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
 
     def __init__(
         self,
-        line: Callable[[], Line],
+        intake: Callable[[], Intake],
         origin: Callable[[], Origin],
         *,
         main_threads: Callable[[], int],
         nesting_level: int | None = None,
         inner_max_num_threads: int | None = None,
     ) -> None:
-        """`line` and `origin` as an `Executor` has them; `main_threads` starts no pool."""
+        """`intake` and `origin` as an `Executor` has them; `main_threads` starts no pool."""
         super().__init__(nesting_level=nesting_level, inner_max_num_threads=inner_max_num_threads)
-        self._line = line
+        self._intake = intake
         self._origin = origin
         self._main_threads = main_threads
         self.parallel: Any = None  # whose backend this is
@@ -74,13 +75,13 @@ class WoolBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         if self.parallel is not parallel:
             raise FallbackToBackend(self._of(parallel))
-        self._line()
+        self._intake()
         self._n_jobs = number
         return number
 
     def _of(self, parallel: Any) -> "WoolBackend":
         own = WoolBackend(
-            self._line,
+            self._intake,
             self._origin,
             main_threads=self._main_threads,
             nesting_level=self.nesting_level,
@@ -91,7 +92,7 @@ class WoolBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
 
     def start_call(self) -> None:
         threads = self.inner_max_num_threads or max(1, host.usable_cpus() // self._n_jobs)
-        self._call = _Call(self._line(), self._origin(), native_threads=threads)
+        self._call = _Call(self._intake(), self._origin(), native_threads=threads)
 
     def stop_call(self) -> None:
         self._call.close()
@@ -120,11 +121,11 @@ class _Call:
     """Made, and closed, on the thread that calls the `Parallel`. As a context it gives an exception of a task, whose traceback
     joblib takes away, the one that it came with."""
 
-    def __init__(self, line: Line, origin: Origin, *, native_threads: int) -> None:
+    def __init__(self, intake: Intake, origin: Origin, *, native_threads: int) -> None:
         self._origin = origin
         digest = contents.Remembered()
         terms = Terms(grace_s=ABANDONED_GRACE_S, cost=Cost(), native_threads=native_threads, digest=digest)
-        self._executor = Executor(lambda: line, lambda: origin, terms)
+        self._executor = Executor(lambda: intake, lambda: origin, terms)
         self._callbacks = Callbacks()  # its own, for there the tasks are taken from a generator of the user's
         self._context = contextvars.copy_context()  # what is printed there belongs to this cell
         self._raised: list[tuple[BaseException, TracebackType | None]] = []

@@ -131,7 +131,7 @@ class Refused(_Event, frozen=True, tag="refused"):
 
 Shown = Display | Clear | Failure | Comm | Notice
 InPlace = Shown | Ask  # between two texts: each has its mark in the order file
-Event = Display | Clear | Failure | Comm | Notice | Interrupted | Ask | Outcome | Refused
+Event = InPlace | Interrupted | Outcome | Refused
 
 
 class Answer(msgspec.Struct, frozen=True):

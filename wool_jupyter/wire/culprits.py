@@ -2,12 +2,14 @@
 
 import functools
 import io
+import pickle
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from wool_jupyter.errors import in_words
 from wool_jupyter.wire import classes, pickling, rebuilding
 
 _MAKE = "make it inside {}"
@@ -33,6 +35,8 @@ _ADVICE_OF_RESULT = {
 }
 _STEPS = 6  # a longer path tells a user nothing
 _PARTS = 10_000  # of one object
+_REASON_CHARS = 200
+_REFUSALS = (TypeError, pickle.PicklingError, AttributeError, NotImplementedError)  # what is usual to raise
 _PLAIN_MODULES = frozenset({"__main__", "builtins", "collections", "types"})
 
 
@@ -61,11 +65,23 @@ class Culprit:
         return _ADVICE_OF_RESULT.get(type(self.obj).__name__, "return what is needed of it")
 
     @property
+    def reason(self) -> str:
+        """As `reason_in` gives it."""
+        failure = pickling.NotebookPickler(io.BytesIO(), lambda _: None).failure(self.obj)
+        return "" if failure is None else reason_in(failure)
+
+    @property
     def is_plain(self) -> bool:
         """A container, or made of what the notebook defines: it holds its parts for the user and not for a library, and is of use
         without one of them."""
         of = self.obj if isinstance(self.obj, type | types.FunctionType) else type(self.obj)
         return of.__module__ in _PLAIN_MODULES
+
+
+def reason_in(failure: Exception) -> str:
+    """In brackets: what a user's `__getstate__` or the like has raised. That something does not pickle is no news."""
+    words = in_words(failure, at_most=_REASON_CHARS)
+    return "" if isinstance(failure, _REFUSALS) and "pickl" in words.lower() else f" ({words})"
 
 
 def find(value: Any, name: str) -> Culprit:

@@ -88,15 +88,18 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return NotImplemented if reducer is None else reducer(self, obj)
 
     def pickles(self, obj: Any) -> bool:
-        """Tried with another pickler, because a failure spoils the memo."""
+        return self.failure(obj) is None
+
+    def failure(self, obj: Any) -> Exception | None:
+        """Why it does not pickle. Tried with another pickler, because a failure spoils the memo."""
         try:
             tried = NotebookPickler(
                 io.BytesIO(), lambda _: None, known_classes=self.known_classes, left_behind=self.left_behind
             )
             tried.dump(obj)
-        except Exception:  # noqa: BLE001 (whatever a user's __reduce__ raises)
-            return False
-        return True
+        except Exception as error:  # noqa: BLE001 (whatever a user's __reduce__ raises)
+            return error
+        return None
 
     def _class(self, cls: type) -> Any:
         found = super().reducer_override(cls)

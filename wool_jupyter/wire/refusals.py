@@ -6,11 +6,10 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from wool_jupyter.errors import CannotShip, in_words
+from wool_jupyter.errors import CannotShip
 from wool_jupyter.wire import culprits, pickling
 
 INSIDE = "the function"  # where a user is to make what can't be shipped
-_REASON_CHARS = 200
 
 _Call = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
 
@@ -35,7 +34,7 @@ def dumped(dump: Callable[[], object], refusal: Callable[[Exception], CannotShip
 
 
 def of_arguments(invocations: Iterable[_Call], cause: Exception) -> CannotShip:
-    why = _reason(cause)
+    why = culprits.reason_in(cause)
     for function, args, kwargs in invocations:
         for path, words, value in (*_arguments(function, args, kwargs), (name_of(function), "{}", function)):
             if not pickling.NotebookPickler(io.BytesIO()).pickles(value):
@@ -47,7 +46,7 @@ def of_arguments(invocations: Iterable[_Call], cause: Exception) -> CannotShip:
 def of_result(value: Any, cause: Exception, *, what: str) -> CannotShip:
     found = culprits.find(value, "result")
     who = f"{what} ({found.kind})" if found.obj is value else f"{found} in {what}"
-    return CannotShip(f"{who} can't be shipped{_reason(cause)}: {found.advice_of_result}")
+    return CannotShip(f"{who} can't be shipped{culprits.reason_in(cause)}: {found.advice_of_result}")
 
 
 def _arguments(
@@ -66,9 +65,3 @@ def _arguments(
         yield name, f"argument {{}} {of}", value
     for number, value in enumerate(args[len(names) :], len(names) + 1):
         yield f"argument {number}", f"{{}} {of}", value
-
-
-def _reason(cause: Exception) -> str:
-    """What a user's `__getstate__` or the like has raised. That something does not pickle is no news."""
-    words = in_words(cause, at_most=_REASON_CHARS)
-    return "" if "pickl" in words.lower() else f" ({words})"

@@ -97,7 +97,11 @@ def _without_runner(entries: list[TracebackType]) -> list[TracebackType]:
 
 
 def is_ours(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_PACKAGE) and not is_rebuilt(frame)
+    return is_our_file(frame.f_code.co_filename) and not is_rebuilt(frame)
+
+
+def is_our_file(filename: str) -> bool:
+    return filename.startswith(_PACKAGE)
 
 
 def is_ipython(frame: FrameType) -> bool:

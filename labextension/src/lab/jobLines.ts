@@ -3,7 +3,8 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { KernelMessage } from '@jupyterlab/services';
 import { JSONExt } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
-import { isObject } from '../pool/reading';
+import { jobMark, withHint } from '../pool/jobLine';
+import type { IJobMark } from '../pool/jobLine';
 
 /**
  * Keeps the lines up to date that tell of one notebook's background jobs. JupyterLab does so with displays that it has seen come, and
@@ -27,39 +28,48 @@ export class JobLines implements IDisposable {
   }
 
   private _onMessage(_: unknown, message: KernelMessage.IMessage): void {
-    if (isUpdate(message)) {
-      const { data, metadata } = message.content;
-      const job = jobOf(metadata);
-      if (job !== null) {
-        this._show(job, { output_type: 'display_data', data, metadata });
-      }
+    if (!isDisplay(message)) {
+      return;
+    }
+    const { data, metadata } = message.content;
+    const mark = jobMark(metadata);
+    if (mark !== null && message.header.msg_type === 'display_data') {
+      this._seen.add(mark.job);
+    } else if (mark !== null) {
+      this._show(mark, { output_type: 'display_data', data, metadata });
     }
   }
 
-  private _show(job: string, line: Line): void {
+  private _show(mark: IJobMark, line: Line): void {
+    const wasSeen = this._seen.has(mark.job);
+    const shown = wasSeen ? line : { ...line, data: withHint(line.data, mark) };
     for (const cell of this._panel.content.model?.cells ?? []) {
       const outputs = isCodeCellModel(cell) ? cell.outputs : null;
       for (let i = 0; i < (outputs?.length ?? 0); i++) {
         const output = outputs?.get(i);
-        if (output && jobOf(output.metadata) === job && !JSONExt.deepEqual(output.data, line.data)) {
-          outputs?.set(i, line);
+        if (
+          !output ||
+          jobMark(output.metadata)?.job !== mark.job ||
+          JSONExt.deepEqual(output.data, shown.data)
+        ) {
+          continue;
+        }
+        // What ended before the page was saved is there whole.
+        if (wasSeen || !mark.ended || !JSONExt.deepEqual(output.data, line.data)) {
+          outputs?.set(i, shown);
         }
       }
     }
   }
 
+  /** Jobs whose line came to this page, and with it all that they have shown. */
+  private readonly _seen = new Set<string>();
   private _isDisposed = false;
 }
 
-type Update = KernelMessage.IUpdateDisplayDataMsg;
-type Line = Pick<Update['content'], 'data' | 'metadata'> & { output_type: 'display_data' };
+type Display = KernelMessage.IUpdateDisplayDataMsg | KernelMessage.IDisplayDataMsg;
+type Line = Pick<Display['content'], 'data' | 'metadata'> & { output_type: 'display_data' };
 
-function isUpdate(message: KernelMessage.IMessage): message is Update {
-  return message.header.msg_type === 'update_display_data';
-}
-
-/** The job that an output tells of. It is saved with the notebook, other than the display's id. */
-function jobOf(metadata: unknown): string | null {
-  const wool = isObject(metadata) ? metadata.wool : null;
-  return isObject(wool) && typeof wool.job === 'string' ? wool.job : null;
+function isDisplay(message: KernelMessage.IMessage): message is Display {
+  return ['update_display_data', 'display_data'].includes(message.header.msg_type);
 }

@@ -1,11 +1,9 @@
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { IDisposable } from '@lumino/disposable';
-import { runsOnWool } from '../pool/cellSource';
+import { mentionsWool } from '../pool/cellSource';
 import { PoolModel } from '../pool/poolModel';
 import type { Ask } from '../pool/requests';
 import { KernelLink } from './kernelLink';
-
-const LOADS_WOOL = /^\s*%load_ext\s+wool_jupyter\b/m;
 
 /** The pool of one open notebook, whichever kernel it has at the time. Ends with the notebook's panel. */
 export class NotebookPool implements IDisposable {
@@ -63,10 +61,7 @@ export class NotebookPool implements IDisposable {
 
   private _mentionsWool(): boolean {
     const cells = Array.from(this.panel.content.model?.cells ?? []);
-    return cells.some(cell => {
-      const source = cell.sharedModel.getSource();
-      return cell.type === 'code' && (runsOnWool(source) || LOADS_WOOL.test(source));
-    });
+    return cells.some(cell => cell.type === 'code' && mentionsWool(cell.sharedModel.getSource()));
   }
 
   private _link: KernelLink | null = null;

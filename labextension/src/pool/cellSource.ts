@@ -5,7 +5,9 @@ export interface IEdit {
   readonly text: string;
 }
 
-const WOOL = /^%%wool(\s.*)?$/;
+/** The magic, or the comment that does what it does. */
+const WOOL = /^(%%wool(\s.*)?|\s*#\s*wool(\s*:.*|\s+--?\w.*)?\s*)$/;
+const LOADS_WOOL = /^\s*(%load_ext|import|from)\s+wool_jupyter\b/m;
 const STANDS_ABOVE = /^%%(time|capture)(\s.*)?$/;
 
 interface ILine {
@@ -15,6 +17,11 @@ interface ILine {
 
 export function runsOnWool(source: string): boolean {
   return woolLine(source) !== null;
+}
+
+/** Whether a kernel that has run it may know wool. */
+export function mentionsWool(source: string): boolean {
+  return runsOnWool(source) || LOADS_WOOL.test(source);
 }
 
 /** Puts the line `%%wool` on top, below `%%time` and `%%capture`; null: it is there. */

@@ -281,5 +281,5 @@ def _keep(name: str, stays: outcome.Stays) -> cells.KeptResult:
     else:
         culprit = culprits.find(obj, name or "_")
         shown = f"`{name or '_'}` ({kind})" if "._" in culprit.path else culprit  # what is private tells a user nothing
-        why = f"{shown} can't be shipped"
+        why = f"{shown} can't be shipped{culprit.reason}"
     return cells.KeptResult(name, key, kind, why)

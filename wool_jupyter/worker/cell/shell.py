@@ -9,10 +9,12 @@ import builtins
 import contextlib
 import getpass
 import os
+import re
 import sys
 import types
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from IPython.core import interactiveshell
@@ -124,6 +126,9 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
     def init_magics(self) -> None:
         super().init_magics()
         self.register_magic_function(_wool_elsewhere, "line", "wool")
+        self.register_magic_function(_wool_already, "cell", "wool")
+        for name in _OF_THE_SESSION:
+            self.register_magic_function(partial(_session_elsewhere, name), "line", name)
 
     def init_hooks(self) -> None:
         super().init_hooks()
@@ -198,6 +203,8 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
             end.error = result.error_before_exec or result.error_in_exec
             if isinstance(result.error_before_exec, SyntaxError):
                 result.error_before_exec.__traceback__ = None  # the compiler's: it is shown without who has called that
+        if isinstance(end.error, UsageError) and _NO_SUCH_MAGIC.match(str(end.error)):
+            end.error.args = (f"{end.error} If a plain cell has loaded it: a worker needs that in this cell, too",)
         body_ended()
         for event, args in (("post_execute", ()), ("post_run_cell", (result,))):
             with contextlib.suppress(KeyboardInterrupt), self._inside_user_code():
@@ -298,6 +305,8 @@ class TerminalInteractiveShell(ZMQInteractiveShell):
 
 InteractiveShellABC.register(ZMQInteractiveShell)
 
+_NO_SUCH_MAGIC = re.compile(r"(Line|Cell) magic (function )?`%+[^`]+` not found")  # IPython 8.22 to 9.18
+
 _terminal_size = os.get_terminal_size
 
 
@@ -328,6 +337,22 @@ def _wool_elsewhere(line: str) -> None:
     raise UsageError(
         f"`%wool {line}` looks after the pool from the notebook, and this cell runs on a worker: put it into a cell without %%wool"
     )
+
+
+# They look at the cells that have run, or at what the user keeps between notebooks: here they would find nothing, without a word.
+_OF_THE_SESSION = tuple("hist history macro notebook pastebin recall rep rerun save store".split())
+
+
+def _session_elsewhere(name: str, line: str) -> None:
+    del line
+    raise UsageError(
+        f"`%{name}` is about the notebook's session, and this cell runs on a worker: put it into a cell without %%wool"
+    )
+
+
+def _wool_already(line: str, cell: str) -> None:
+    del line, cell
+    raise UsageError("this cell runs on a worker already: it needs one `%%wool` (or `# wool`), on top")
 
 
 def _system(command: str) -> int:
