@@ -433,6 +433,15 @@ def test_what_ends_a_worker_is_said_in_words_and_harms_nobody_else(calls):
     assert calls.value("pool.submit(abs, -1).result()") == 1
 
 
+def test_a_variable_may_have_a_name_of_the_shell_s(calls):
+    calls.ok("open, exit = 4, 5\ndef f(x=0): return open + x\ndef g(): return exit")
+    assert calls.value("[pool.submit(f).result(), pool.submit(g).result(), *pool.map(f, [1, 2])]") == [4, 5, 5, 6]
+    calls.ok("seen = []\nfor open in (7, 8, 6): seen.append(pool.submit(f).result())")
+    assert calls.value("[*seen, *pool.map(f, [0, 1]), *pool.map(lambda h: h(), [f])]") == [7, 8, 6, 6, 7, 6]
+    calls.ok("del open, exit\ndef f(): return open('/dev/null').close()")
+    assert calls.value("pool.submit(f).result()") is None
+
+
 def test_an_async_function_is_refused_in_words(calls):
     error = calls.run("async def f(): pass\npool.submit(f).result()").error
     assert "is an async function: give one that runs it by `asyncio.run`" in error.evalue

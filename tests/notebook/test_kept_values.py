@@ -299,3 +299,19 @@ def test_a_result_above_the_budget_stays_and_one_below_comes_home(kernel, size):
             assert kernel.value("int(large[-1])") == size - 1
     finally:
         kernel.ok("%config Wool.result_budget_bytes = None")
+
+
+def test_what_is_made_of_a_class_that_is_kept_is_kept_too(kernel):
+    kernel.wool("class Log:\n    file = open('/dev/null')\n    def __init__(self): self.n = 1")
+    shown = kernel.wool("""
+    log, other = Log(), 5
+    class Sub(Log): pass
+    subs = [Sub()]
+    """)
+    assert "`log` (__main__.Log) can't be shipped: it stays on its worker" in shown.stderr
+    assert kernel.value("other") == 5
+    assert kernel.wool("log.n, type(log) is Log, isinstance(subs[0], Log), type(subs[0]) is Sub").value == (
+        "(1, True, True, True)"
+    )
+    assert kernel.wool("Log").value == "__main__.Log"
+    assert kernel.wool_error("raise ValueError(Log)").ename == "ValueError"

@@ -1,5 +1,6 @@
 import contextvars
 import decimal
+import logging
 import os
 import pickle
 import random
@@ -383,6 +384,42 @@ def test_what_could_not_be_pickled_is_put_back():
         pd.set_option("display.float_format", lambda number: f"{number}{unshippable}")
     ambient.follow({"pandas options": pickling.dumps({})}, {"pandas options": b""})
     assert pd.get_option("display.float_format") is None
+
+
+def test_what_a_library_refuses_is_told_and_the_rest_follows(tmp_path):
+    wanted = {
+        "cwd": pickling.dumps(directory(tmp_path)),
+        "pandas options": pickling.dumps({"of.another.library": 1}),
+        "argv": b"no pickle",
+        "warnings": pickling.dumps([]),
+    }
+    failed = ambient.follow(wanted, ambient.here())
+    assert [each.partition(" (")[0] for each in failed] == ["pandas options", "argv"]
+    assert "of.another.library" in failed[0]
+    assert (Path.cwd(), warnings.filters) == (tmp_path, [])
+
+
+def test_a_directory_that_is_gone_is_an_error(tmp_path):
+    state = pickling.dumps(directory(tmp_path))
+    tmp_path.rmdir()
+    with pytest.raises(FileNotFoundError):
+        ambient.follow({"cwd": state}, ambient.here())
+
+
+def test_a_handler_that_somebody_holds_is_the_same_one_when_it_prints_otherwise():
+    handler = logging.StreamHandler(sys.stdout)
+    logger = logging.getLogger("suite_held")
+    logger.addHandler(handler)
+    before = ambient.here()
+    handler.setFormatter(logging.Formatter("{message}", style="{"))
+    handler.terminator = "."
+    after = ambient.here()
+    handler.setFormatter(None)
+    handler.terminator = "\n"
+    assert ambient.follow(after, before) == []
+    assert logger.handlers == [handler]
+    assert (handler.formatter._fmt, handler.terminator) == ("{message}", ".")
+    logger.removeHandler(handler)
 
 
 def test_what_makes_no_sense_is_replaced():

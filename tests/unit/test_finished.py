@@ -1,5 +1,6 @@
 """What is over and only tells of it (`wire.finished`), there and back again."""
 
+import contextlib
 import io
 import multiprocessing
 import re
@@ -298,3 +299,16 @@ def test_nothing_is_numbered_anew():
     before = names()
     travelled([thread, process, executor])
     assert [number(after) - number(name) for name, after in zip(before, names(), strict=True)] == [1, 1, 1]
+
+
+@contextlib.contextmanager
+def noted(name):
+    yield name
+
+
+def test_a_context_manager_that_nobody_has_entered_is_new_and_one_that_was_stays():
+    manager = noted("name")
+    found = travelled(manager)
+    with found as name:
+        assert name == "name"
+        stays(found)

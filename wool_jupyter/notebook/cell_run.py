@@ -214,7 +214,7 @@ class Sending:
         assert self.worker is not None
         shell, shipment, route = self._run.shell, self._shipment, self._run.route
         state = receiver.state(outcome)
-        ambient.follow(state, outcome.ambient_before, libraries=False)
+        failed = ambient.follow(state, outcome.ambient_before, libraries=False)
         arrived = homecoming.load(outcome.reply, shipment, takes=receiver.takes)
         figures.ready()
         receiver.sift(arrived)
@@ -234,7 +234,8 @@ class Sending:
                 receiver.notice(
                     f"{result.why}: it stays on its worker, where %%wool cells that read `{homes[0]}` will run"
                 )
-        ambient.follow(state, outcome.ambient_before, process=False)
+        for each in (*failed, *ambient.follow(state, outcome.ambient_before, process=False)):
+            receiver.notice(f"{each}: can't be here as the cell left it")
         for aspect in ambient.unshippable(outcome.ambient):
             receiver.notice(f"{aspect} as the cell left it can't be shipped: it stays here as it was")
         shell.compile.flags |= outcome.compiler_flags

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from wool_jupyter.notebook.capture import Capture
-from wool_jupyter.wire import code_names, patching, shell_names, type_facts
+from wool_jupyter.wire import code_names, patching, type_facts
 
 _RUN_MAGIC = frozenset({"run_line_magic", "run_cell_magic"})
 _RUNS_CODE = frozenset({"time", "capture", "timeit", "prun"})  # their code has been analyzed as code
@@ -117,7 +117,7 @@ def _mentioned(nodes: Iterable[ast.AST]) -> set[str]:
 
 def names_bound(capture: Capture) -> set[str]:
     """Names that a cell will bind or delete."""
-    return {*capture.binds, *capture.deletes} - shell_names.SHELL - {"_"}
+    return {*capture.binds, *capture.deletes} - {"_"}
 
 
 def names_imported(tree: ast.AST) -> set[str]:

@@ -23,6 +23,8 @@ from wool_jupyter.wire.unhindered import unhindered
 # Made anew by the worker's shell. The history is shipped when the cell names a part of it: Out may be large.
 _OWN = shell_names.SHELL | shell_names.MODULE
 _PARTS_LEFT = 20  # of all inputs: the search for each takes a pass over them
+_OF_TESTS = frozenset({"unittest", "doctest", "ipytest"})
+_LOOK_FOR_TESTS = frozenset("testmod DocTestSuite loadTestsFromModule loadTestsFromName loadTestsFromNames".split())
 _LOADERS = frozenset({"load", "loads", "read_pickle", "Unpickler"})
 
 
@@ -153,7 +155,7 @@ class Shipment:
     def _wanted(self) -> set[str]:
         pickler, capture, named = self._pickler, self._capture, self._named()
         hinted = capture.text | pickler.text
-        if capture.whole_namespace or pickler.whole_namespace:
+        if capture.whole_namespace or pickler.whole_namespace or self._looks_for_tests(named):
             hinted |= self._source.keys()
         if "__main__" in named | hinted | capture.binds:  # `__main__.x`
             hinted |= capture.attributes
@@ -163,11 +165,22 @@ class Shipment:
                 for name, value in self._source.items()
                 if isinstance(value, type | types.FunctionType) and value.__module__ == "__main__"
             }
-        names = (named | (hinted - shell_names.HISTORY)) - _OWN
+        asked_for = named | (hinted - shell_names.HISTORY)
+        names = asked_for - _OWN | shell_names.are_users(asked_for, self._source)
         found = {name for name in names if name in self._source and name not in self._left_out}
         classes_of_them = {type(self._source[name]) for name in found}
         found |= {cls.__name__ for cls in classes_of_them if self._source.get(cls.__name__) is cls} - self._left_out
         return found - self._gone(found, named)
+
+    def _looks_for_tests(self, named: Container[str]) -> bool:
+        """Among all that the notebook has, as `unittest.main` and `doctest.testmod` do."""
+        capture = self._capture
+        if capture.attributes & _LOOK_FOR_TESTS or "testmod" in capture.binds or "testmod" in named:
+            return True
+        return bool(capture.attributes & {"main", "run"}) and (
+            any(name in named or name in capture.binds for name in _OF_TESTS)
+            or any(getattr(self._source.get(name), "__name__", "") in _OF_TESTS for name in capture.hard)
+        )
 
     def _gone(self, names: set[str], named: Container[str]) -> set[str]:
         """Values whose worker is gone: an error where the cell names one."""

@@ -10,6 +10,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -137,7 +138,30 @@ class Future(concurrent.futures.Future[T]):
             fn(self)
 
     def __await__(self) -> Generator[Any, None, T]:
-        return asyncio.wrap_future(self).__await__()
+        """As by `asyncio.wrap_future`, which never comes back from a call that raises `StopIteration`."""
+        __tracebackhide__ = True
+        if not self.done():
+            yield from self._settled().__await__()
+        if self.cancelled():
+            raise asyncio.CancelledError
+        return self.result()
+
+    def _settled(self) -> "asyncio.Future[None]":
+        """On the loop that runs here. Cancelled, it cancels the call."""
+        loop = asyncio.get_running_loop()
+        settled: asyncio.Future[None] = loop.create_future()
+        settled.add_done_callback(lambda _: self.cancel() if settled.cancelled() else None)
+
+        def settle() -> None:
+            if not settled.done():
+                settled.set_result(None)
+
+        def tell(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(settle)
+
+        self.add_done_callback(tell)
+        return settled
 
     def __repr__(self) -> str:
         state = (

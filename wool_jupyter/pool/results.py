@@ -45,6 +45,9 @@ class Results(Iterator[T], Generic[T]):
         future = self._futures.popleft()
         try:
             return future.result(None if self._until is None else self._until - time.monotonic())
+        except StopIteration as error:  # further results would be missing without a word
+            self.close()
+            raise RuntimeError("a call raised StopIteration") from error
         except BaseException:
             future.cancel()
             self.close()

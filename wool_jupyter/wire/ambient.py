@@ -7,9 +7,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from wool_jupyter.errors import in_words
 from wool_jupyter.wire import pickling
 from wool_jupyter.wire.aspects.aspect import Aspect, Generator, flat
 from wool_jupyter.wire.aspects.table import ASPECTS
+
+_REASON_CHARS = 200
 
 State = dict[str, bytes]  # aspect -> its pickled value, b"" where it can't be; one that could not be read is missing
 
@@ -139,22 +142,31 @@ def _pickled_once(name: str, key_now: Callable[[], object], read: Callable[[], A
     return pickled
 
 
-def follow(wanted: State, before: State, *, process: bool = True, libraries: bool = True) -> None:
+def follow(wanted: State, before: State, *, process: bool = True, libraries: bool = True) -> list[str]:
     """What differs between the two becomes so here. What neither changed stays as it is here.
 
     The process's own state is wanted before objects are loaded, which may need `sys.path`; that of libraries after, which may be
     loaded by it, and may need the notebook's classes.
+
+    Returns what can't be so here, each with the reason: an option that only the other side knows, a class that can't be loaded. An
+    `OSError` is raised, as by a directory that is gone.
     """
+    failed = []
     for name, value in wanted.items():
         aspect = ASPECTS[name]
         if not value or not (libraries if aspect.module or aspect.late else process):
             continue
         if value == before.get(name) and not aspect.of_context:
             continue
-        new = pickling.loads(value)
-        if not aspect.is_here and not (aspect.imports and new):
-            continue
-        aspect.write(_as_it_was(aspect, before.get(name)), new)
+        try:
+            new = pickling.loads(value)
+            if aspect.is_here or (aspect.imports and new):
+                aspect.write(_as_it_was(aspect, before.get(name)), new)
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 (whatever a library makes of it)
+            failed.append(f"{name} ({in_words(error, at_most=_REASON_CHARS)})")
+    return failed
 
 
 def _as_it_was(aspect: Aspect, before: bytes | None) -> Any:

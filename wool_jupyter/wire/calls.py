@@ -9,6 +9,7 @@ import pickle
 import types
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -164,12 +165,15 @@ class PackedFunction:
             file, out_of_band, known_classes=self._known, known_functions=self._functions
         )
         refusals.dumped(lambda: pickler.dump((args, kwargs)), partial(refusals.of_arguments, [invocation]))
-        if pickler.whole_namespace or (pickler.names | pickler.text) & rebuilding.main_globals().keys() - (
-            self._shipped | shell_names.ALL
-        ):
+        needed = _variables(pickler.names | pickler.text, rebuilding.main_globals())
+        if pickler.whole_namespace or needed - self._shipped:
             return None
         parcel, lease = _stored(file.getbuffer(), out_of_band.buffers, data)
         return PackedCall(encode(parcel), parcel.file, list(pickler.described.values()), lease)
+
+
+def _variables(names: AbstractSet[str], namespace: Mapping[str, Any]) -> set[str]:
+    return (names & namespace.keys()) - shell_names.ALL | shell_names.are_users(names, namespace)
 
 
 class _Shipment:
@@ -225,7 +229,7 @@ class _Shipment:
     def _wanted(self) -> set[str]:
         pickler = self.row.pickler
         names = pickler.names | pickler.text | (self._globals.keys() if pickler.whole_namespace else set())
-        return {name for name in names - shell_names.ALL if name in self._globals} - self._left_out
+        return _variables(names, self._globals) - self._left_out
 
     def _value(self, name: str) -> Any:
         return self._absent.get(name, self._globals[name])

@@ -108,7 +108,7 @@ def enum_skeleton(
 
     def new_member(cls: Any, *_given: Any) -> Any:
         _, value, args = next(rows)
-        member = cls._member_type_.__new__(cls, *args)
+        member = _importable(cls._member_type_).__new__(cls, *args)
         member._value_ = value
         return member
 
@@ -116,28 +116,30 @@ def enum_skeleton(
     body = importable.__prepare__(name, bases)
     for key, value in namespace.items():
         body[key] = value
-    body["__new__"] = new_member
+    body["__new__"], body["__init__"] = new_member, lambda *_: None  # a dataclass that is mixed in has one
     for each, value, _ in members:
         body[each] = enum.member(value)  # also where it looks like a method
     with _hooks_muted(bases):
         made: type = importable.__new__(meta, name, bases, body)
-    if "__new_member__" in vars(made):
-        type.__delattr__(made, "__new_member__")
+    for ours in ("__new_member__", "__init__"):
+        if ours in vars(made):
+            type.__delattr__(made, ours)
     return made
 
 
 def _members_of(cls: Any) -> list[Member]:
-    mixed_in = cls._member_type_
-    return [(name, each.value, _raw(mixed_in, each)) for name, each in cls.__members__.items()]
+    of_library = _importable(cls._member_type_)  # the `__new__` of a notebook class has run where the enum was made
+    return [(name, each.value, _raw(of_library, each)) for name, each in cls.__members__.items()]
 
 
 _RAW: dict[type, Callable[[Any], Any]] = {
-    int: int.__int__, float: float.__float__, str: str.__str__, bytes: lambda m: bytes(memoryview(m)), tuple: lambda m: m[:],
+    int: int.__int__, float: float.__float__, str: str.__str__, bytes: lambda m: bytes(memoryview(m)),
+    tuple: lambda m: tuple.__getitem__(m, slice(None)),
 }  # fmt: skip
 
 
 def _raw(mixed_in: type, member: Any) -> tuple[Any, ...]:
-    if mixed_in is object or _of_notebook(mixed_in):
+    if mixed_in is object:
         return ()
     if mixed_in in _RAW:
         return (_RAW[mixed_in](member),)
@@ -159,8 +161,9 @@ def _hooks_muted(bases: tuple[Any, ...]) -> Iterator[None]:
         type.__setattr__(hook, "__init_subclass__", muted)
 
 
-def _importable(meta: Any) -> Any:
-    return next(m for m in meta.__mro__ if not _of_notebook(m))
+def _importable(cls: Any) -> Any:
+    """The class itself, or its first base that a library has."""
+    return next(c for c in cls.__mro__ if not _of_notebook(c))
 
 
 def _of_notebook(cls: type) -> bool:
@@ -174,6 +177,9 @@ def set_class_state(cls: type, state: Parts) -> None:
     unfinished.discard(ident)
     for part, attributes in state.items():
         _set_attributes(cls, part, attributes)
+    for name, value in state.get("", {}).items():
+        if type(value) is property:
+            value.__set_name__(cls, name)  # type: ignore[attr-defined]  # no pickle tells it, and errors do
     if isinstance(cls, abc.ABCMeta):
         abc.update_abstractmethods(cls)  # type: ignore[arg-type]
 
@@ -186,7 +192,7 @@ def _set_attributes(cls: Any, part: str, attributes: Mapping[str, Any]) -> None:
         if name == _REGISTERED:
             for each in value:
                 cls.register(each)
-        else:
+        elif name != "__name__":  # a property of that name would have to be there when the class is made
             type.__setattr__(cls, name, value)
 
 

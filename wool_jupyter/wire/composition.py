@@ -74,9 +74,9 @@ class _Gathering:
         for cell in f.__closure__ or ():
             if self._is_new(cell):
                 self._values(rebuilding.cell_state(cell))
-        for name in (*reads.names, *reads.text):
-            if name not in shell_names.ALL:
-                self.value(self._globals.get(name, _NOT_THERE))
+        read = reads.names | reads.text
+        for name in (read - shell_names.ALL) | shell_names.are_users(read, self._globals):
+            self.value(self._globals.get(name, _NOT_THERE))
 
     def value(self, value: Any) -> None:
         kind = type(value)

@@ -1,17 +1,19 @@
 """What is over and only tells of it: joined threads and processes, closed pools, used-up generators, matches.
 
-Each arrives as one that has ended in the same way, and says the same when it is used. What still goes on does not travel; threads
-and processes that have not begun do. Others are in `awaited` (of asyncio), `closed`, `delimited`, `shared` and `sqlite`.
+Each arrives as one that has ended in the same way, and says the same when it is used. What still goes on does not travel; threads,
+processes and context managers that have not begun do. Others are in `awaited` (of asyncio), `closed`, `closed_files`,
+`delimited`, `shared` and `sqlite`.
 Of `Pool`, the executor and processes this takes private names (of Python 3.11): where one is missing, the object stays where it is.
 Nothing here may count up what the standard library numbers threads and processes by.
 """
 
+import inspect
 import os
 import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from wool_jupyter.wire import awaited, closed, delimited, rebuilding, shared, sqlite, type_facts
+from wool_jupyter.wire import awaited, closed, closed_files, delimited, rebuilding, shared, sqlite, type_facts
 
 _SEARCHED_AGAIN = 10_000  # characters before a match
 _OURS = "_wool_"  # attributes of a worker's threads
@@ -192,6 +194,16 @@ def ended_generator(name: str, qualname: str) -> Any:
     return generator
 
 
+# ---- context managers
+
+
+def _manager(manager: Any) -> Reduced | None:
+    """That `contextlib.contextmanager` has made, and nobody has entered: a function that it decorates holds it."""
+    if inspect.getgeneratorstate(manager.gen) != inspect.GEN_CREATED:
+        return None
+    return type(manager), (manager.func, manager.args, manager.kwds)
+
+
 # ---- matches
 
 
@@ -221,9 +233,11 @@ _REDUCERS: dict[tuple[str, str], Callable[[Any], Reduced | None]] = {
     ("concurrent.futures.thread", "ThreadPoolExecutor"): _executor,
     ("multiprocessing.process", "BaseProcess"): _process,
     ("builtins", "generator"): _generator,
+    ("contextlib", "_GeneratorContextManager"): _manager,
     ("re", "Match"): _match,
     **awaited.REDUCERS,
     **closed.REDUCERS,
+    **closed_files.REDUCERS,
     **delimited.REDUCERS,
     **shared.REDUCERS,
     **sqlite.REDUCERS,

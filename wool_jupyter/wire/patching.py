@@ -58,6 +58,8 @@ def kind_of(t: type) -> str | None:
     """How objects of this type are brought up to date; None: there is nothing in them that could change."""
     if t in (list, dict, set, bytearray):
         return t.__name__
+    if type_facts.is_value_with_attributes(t):
+        return "instance"
     if issubclass(t, _WITHOUT_CONTENT):
         return None
     if issubclass(t, BaseException):

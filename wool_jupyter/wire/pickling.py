@@ -14,7 +14,9 @@ import pickle
 import sys
 import threading
 import types
+import typing
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import IO, Any
 
@@ -23,6 +25,7 @@ import cloudpickle
 from wool_jupyter.wire import (
     arrays,
     classes,
+    closed_files,
     code_names,
     columns,
     exceptions,
@@ -160,7 +163,26 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         return rebuilding.make_cached_property, (p.func, p.attrname)
 
     def _newtype(self, t: Any) -> Any:
-        return rebuilding.make_newtype, (t.__name__, t.__supertype__, t.__module__)
+        return rebuilding.make_newtype, (t.__name__, t.__supertype__, t.__module__, t.__qualname__)
+
+    def _type_variable(self, t: Any) -> Any:
+        """As cloudpickle does it, whose module it would be of."""
+        found = cloudpickle.Pickler.dispatch_table[type(t)](t)
+        if found[0] is getattr:
+            return found
+        return *found, t.__module__, None, None, rebuilding.set_module
+
+    def _type_parameter(self, p: Any) -> Any:
+        """Its own pickling is its name. One of the notebook, or of a function's or class's own, is not to be had under it."""
+        if p.__module__ != "__main__" and getattr(sys.modules.get(p.__module__), p.__name__, None) is p:
+            return NotImplemented
+        given = {name: getattr(p, f"__{name}__", None) for name in rebuilding.OF_TYPE_PARAMETERS}
+        return rebuilding.make_type_parameter, (
+            type(p),
+            p.__name__,
+            p.__module__,
+            {k: v for k, v in given.items() if v},
+        )
 
     def _frame(self, frame: Any) -> Any:
         """A leaf: arrays inside a pandas object are no objects of the notebook, and must get no number of their own."""
@@ -200,6 +222,14 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         """The unpickler looks for a `__setstate__` on the empty object, where a `__getattr__` that reads attributes never ends."""
         return rebuilding.NEW_OBJECT, (type(obj),), vars(obj), None, None, rebuilding.set_attributes
 
+    def _made_by_itself(self, obj: Any) -> Any:
+        """`def __new__(cls, value, unit)`: its own pickling would call that with less than it wants. What it has made of the object
+        is in the object."""
+        reduced = obj.__reduce_ex__(PROTOCOL)
+        if reduced[0] is not rebuilding.NEW_OBJECT or rebuilding.takes(type(obj).__new__, reduced[1]):
+            return NotImplemented
+        return rebuilding.new_by_base, *reduced[1:]
+
     def _take_over(self, inner: "NotebookPickler") -> None:
         for gathered in ("names", "text", "attributes", "files"):
             getattr(self, gathered).update(getattr(inner, gathered))
@@ -220,7 +250,14 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
         """`with open(...) as f` leaves a closed one. cloudpickle would turn an open one into a `StringIO` without a word."""
         if not file.closed:
             return self._refuse(file)
-        return rebuilding.make_closed_file, (type(file), file.name, getattr(file, "encoding", None))
+        facts: dict[str, Any] = {}
+        for name in ("name", "mode"):
+            with suppress(AttributeError, ValueError):  # it has none, or as it is closed (`bz2` of Python 3.13)
+                facts[name] = getattr(file, name)
+        return rebuilding.make_closed_file, (type(file), facts, getattr(file, "encoding", None))
+
+    def _file_in_memory(self, file: Any) -> Any:
+        return closed_files.in_memory(file) or NotImplemented
 
     def _stream(self, stream: Any) -> Any:
         if (standard := standard_stream(stream)) is not None:
@@ -309,6 +346,8 @@ _BY_TYPE: dict[type, Reducer | None] = {
     io.BufferedReader: NotebookPickler._file,
     io.BufferedWriter: NotebookPickler._file,
     io.BufferedRandom: NotebookPickler._file,
+    io.StringIO: NotebookPickler._file_in_memory,
+    io.BytesIO: NotebookPickler._file_in_memory,
     memoryview: NotebookPickler._refuse,
     standins.Kept: NotebookPickler._kept,
     _LOCK: NotebookPickler._lock,
@@ -330,6 +369,10 @@ def _reducer(t: type) -> Reducer | None:
         return lambda pickler, array: pickler._array(array)
     if t.__name__ == "NewType" and t.__module__ == "typing":
         return NotebookPickler._newtype
+    if t is typing.TypeVar:
+        return NotebookPickler._type_variable
+    if t.__name__ in ("ParamSpec", "TypeVarTuple") and t.__module__ in ("typing", "typing_extensions"):
+        return NotebookPickler._type_parameter
     if memmaps.is_memmap(t):
         return NotebookPickler._memmap
     if type_facts.is_child(t):
@@ -358,6 +401,8 @@ def _reducer(t: type) -> Reducer | None:
         return lambda _, obj: (
             NotImplemented if id(obj) not in names or getattr(obj, "__dict__", None) else names[id(obj)]
         )
+    if type_facts.makes_itself(t):
+        return NotebookPickler._made_by_itself
     return NotebookPickler._delegating if hasattr(t, "__getattr__") and type_facts.is_its_dict(t) else None
 
 
@@ -368,7 +413,17 @@ def standard_stream(stream: Any) -> tuple[Any, ...] | None:
 
 
 def has_plain_reduction(t: type) -> bool:
-    return _reducer(t) in (None, NotebookPickler._polars, NotebookPickler._callbacks, NotebookPickler._generator)
+    return _reducer(t) in _PLAIN
+
+
+_PLAIN = (
+    None,
+    NotebookPickler._polars,
+    NotebookPickler._callbacks,
+    NotebookPickler._generator,
+    NotebookPickler._file_in_memory,
+    NotebookPickler._made_by_itself,
+)
 
 
 def dumps(obj: Any) -> bytes:

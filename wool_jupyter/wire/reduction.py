@@ -1,10 +1,11 @@
 """What an object pickles as, taken apart: enough to make it anew, or to refill one that is there."""
 
 import copyreg
+import io
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from wool_jupyter.wire import generators, pickling, rebuilding, type_facts
+from wool_jupyter.wire import closed_files, generators, pickling, rebuilding, type_facts
 
 
 class Reduction(NamedTuple):
@@ -22,6 +23,8 @@ def reduction_of(obj: Any) -> Reduction | None:
     """None for what is pickled by name, and for a generator of numbers that each process has."""
     if generators.may_be(type(obj)) and generators.reduced(obj) is not None:
         return None
+    if isinstance(obj, io.StringIO | io.BytesIO) and (closed := closed_files.in_memory(obj)) is not None:
+        return Reduction(*closed)
     by_table = copyreg.dispatch_table.get(type(obj)) or pickling.NotebookPickler.dispatch_table.get(type(obj))
     made = by_table(obj) if by_table else obj.__reduce_ex__(pickling.PROTOCOL)
     if isinstance(made, str):

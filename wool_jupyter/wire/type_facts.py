@@ -1,6 +1,7 @@
 """What a type says of its objects to whoever makes them travel."""
 
 import copyreg
+import enum
 import sys
 import types
 from typing import Any
@@ -55,6 +56,22 @@ def is_its_dict(t: type) -> bool:
     by_hook = t in copyreg.dispatch_table or t in cloudpickle.Pickler.dispatch_table
     default = all(getattr(t, hook, None) is getattr(object, hook, None) for hook in HOOKS)
     return same_layout and not slotted and not by_hook and default
+
+
+def is_value_with_attributes(t: type) -> bool:
+    """A class of the notebook like `class Word(str)`, whose objects may get attributes."""
+    is_value = issubclass(t, str | bytes | int | float | complex | tuple | frozenset) and not issubclass(t, enum.Enum)
+    return is_value and t.__module__ == "__main__" and t.__dictoffset__ != 0
+
+
+def makes_itself(t: type) -> bool:
+    """A class of the notebook that has a `__new__` in Python, and says nothing of what to give it again."""
+    if t.__module__ != "__main__":
+        return False
+    says = "__reduce__", "__reduce_ex__", "__getnewargs_ex__"
+    default = all(getattr(t, hook, None) is getattr(object, hook, None) for hook in says)
+    by_hand = any("__getnewargs__" in vars(c) for c in t.__mro__ if isinstance(c.__new__, types.FunctionType))
+    return isinstance(t.__new__, types.FunctionType) and default and not by_hand and t not in copyreg.dispatch_table
 
 
 def sentinels(t: type) -> dict[int, tuple[Any, ...]]:

@@ -19,7 +19,14 @@ def _read() -> dict[str, Any]:
         return {}
     options = {name: getattr(shell, name) for name in ("ast_node_interactivity", "autoawait", "colors")}
     waiting = shell.config.InlineBackend  # `%config` keeps it there until pyplot is imported
-    return {**options, "InlineBackend": dict(waiting)}
+    been = [str(each) for each in _been(shell)]
+    return {**options, "InlineBackend": dict(waiting), "been": been, "dir_stack": list(shell.dir_stack)}
+
+
+def _been(shell: Any) -> list[Any]:
+    """Where `%cd -` goes back to."""
+    found: list[Any] = shell.user_ns.get("_dh", shell.history_manager.dir_hist)
+    return found
 
 
 def _write(_before: Any, after: dict[str, Any]) -> None:
@@ -27,6 +34,9 @@ def _write(_before: Any, after: dict[str, Any]) -> None:
     waiting = _shell().config.InlineBackend
     waiting.clear()
     waiting.update(options.pop("InlineBackend", {}))
+    been, now = _been(_shell()), options.pop("been", [])
+    if [str(each) for each in been] != now:
+        been[:] = now
     for name, value in options.items():
         setattr(_shell(), name, value)
 

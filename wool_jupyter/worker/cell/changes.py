@@ -67,7 +67,8 @@ class Arrival:
             _drop_temporaries(self._objects)
         self._kinds: dict[type, str | None] = {t: patching.kind_of(t) for t in met}
         self._kinds[_Gone] = self._kinds[standins.Absent] = None  # what stands for an object says nothing of it
-        with_identity = {t for t in met if not issubclass(t, _BY_VALUE) and not t.__module__.startswith("numpy.dtypes")}
+        by_value = {t for t in met if issubclass(t, _BY_VALUE) and not type_facts.is_value_with_attributes(t)}
+        with_identity = {t for t in met - by_value if not t.__module__.startswith("numpy.dtypes")}
         array_types, class_types = set(filter(type_facts.is_array, met)), {t for t in met if issubclass(t, type)}
         wanted = with_identity | array_types | class_types  # a million strings are looked at once
         held = [(n, o) for n, o in self._objects.items() if type(o) in wanted]
@@ -76,10 +77,12 @@ class Arrival:
         self.view_bases = views.by_root(arrays)
         found = ((id(array), views.inside(array, self.view_bases)) for array in arrays)
         self._bases: views.Bases = {ident: base for ident, base in found if base is not None}
-        self._kept = {ident: key for ident, key in standins.keys_by_id().items() if ident in self.numbers}
+        loaded = {id(o): o for _, o in held if type(o) in class_types and o.__module__ == "__main__"}
+        kept = standins.keys_by_id()
+        self._kept = {ident: key for ident, key in kept.items() if ident in self.numbers or ident in loaded}
         self._ends = [self.numbers[id(root)] for root in self._roots]
-        loaded = [o for _, o in held if type(o) in class_types and o.__module__ == "__main__"]
-        self._classes = {cls: classes.parts_of(cls) for cls in loaded}
+        # One that is kept here the kernel does not know: its instances can't go there.
+        self._classes = {cls: classes.parts_of(cls) for ident, cls in loaded.items() if ident not in kept}
         known = {ref.number: ref.digest for ref in names.parcel.refs}
         self._arrived = [_Arrived(b, known.get(number, b"")) for number, b in enumerate(self._buffers)]
         self._by_address = {(each.address, each.nbytes): each for each in self._arrived}

@@ -16,7 +16,7 @@ from wool_jupyter.wire.cells import PartKey
 from wool_jupyter.wire.unhindered import unhindered
 from wool_jupyter.worker.cell.changes import Arrival
 
-_NOT_BOUND = shell_names.SHELL | shell_names.HISTORY
+_NOT_BOUND = shell_names.SHELL | shell_names.HISTORY - {"In", "Out"}  # which the shell itself never binds again
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,10 @@ def pack(
 ) -> Reply:
     """`before`: the namespace when the body began. `results` is None, or the only names that are to travel; if one of them is not
     there, all that the cell bound does. On the main thread; afterwards the cell's objects may go."""
-    bound = {n: v for n, v in namespace.items() if n not in _NOT_BOUND and (n not in before or before[n] is not v)}
-    deleted = [n for n in before if n not in namespace and n not in _NOT_BOUND]
+    not_bound = _NOT_BOUND - shell_names.are_users(_NOT_BOUND, namespace)
+    bound = {n: v for n, v in namespace.items() if n not in not_bound and (n not in before or before[n] is not v)}
+    not_deleted = _NOT_BOUND - shell_names.are_users(_NOT_BOUND, before)
+    deleted = [n for n in before if n not in namespace and n not in not_deleted]
     asked_for = {n: namespace[n] for n in results or () if n in namespace}
     missing = [n for n in results or () if n not in namespace]
     if results is not None:

@@ -128,11 +128,12 @@ class CellRunner:
 
     def _arrive(self, request: cells.CellRequest) -> changes.Arrival:
         before = self._ambient if self._ambient is not None else ambient.here()
-        ambient.follow(request.ambient, before, libraries=False)
+        failed = ambient.follow(request.ambient, before, libraries=False)
         self._modules.cell_begins()
         with unhindered():
             arrival = changes.Arrival(request.names)
-        ambient.follow(request.ambient, before, process=False)
+        for each in (*failed, *ambient.follow(request.ambient, before, process=False)):
+            self._notice(f"{each}: can't be on this worker as in the notebook")
         as_before = not request.names.segments and request.ambient == before  # nothing was loaded that changes it
         self._ambient = before if as_before else ambient.here()
         return arrival
