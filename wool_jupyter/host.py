@@ -367,5 +367,10 @@ def _unescaped(field: str) -> str:
 
 def free_bytes(path: Path) -> int:
     """Space that is left to this user on the file system of `path`."""
+    return free_and_most_bytes(path)[0]
+
+
+def free_and_most_bytes(path: Path) -> tuple[int, int]:
+    """And how much an empty one would have."""
     status = os.statvfs(path)
-    return status.f_bavail * status.f_frsize
+    return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize

@@ -18,7 +18,7 @@ import pytest
 from tests.support.readers import reader
 from tests.support.waiting import wait_until
 from wool_jupyter import host
-from wool_jupyter.wire import mappings, own_memory, segments
+from wool_jupyter.wire import buffers, mappings, own_memory, segments
 from wool_jupyter.wire.buffers import Ref
 
 SIZE = segments.SEGMENT_BYTES
@@ -292,13 +292,25 @@ def test_a_lock_that_does_not_live_as_its_mapping_is_found_out(tmp_path, monkeyp
 
 @pytest.mark.skipif(host.is_in_memory(Path(tempfile.gettempdir())), reason="here temporary files take memory, too")
 def test_large_data_goes_to_the_disk_when_memory_is_short(tmp_path, monkeypatch):
-    in_memory = tmp_path / "tiny"
-    with tiny(in_memory):
-        places = (str(in_memory / "data"), str(tmp_path / "data"))
+    in_memory = tmp_path / "small"
+    with tiny(in_memory, size="200m"):
+        places = (str(in_memory), str(tmp_path))
         assert host.is_in_memory(in_memory)
         monkeypatch.setattr(host, "available_memory_bytes", lambda: 100 << 20)
-        assert segments.in_order(places, 40 << 20) == places
+        assert list(segments.in_order(places, 40 << 20)) == [*places]
         assert list(segments.in_order(places, 60 << 20)) == [*reversed(places)]
+
+
+@pytest.mark.skipif(host.is_in_memory(Path(tempfile.gettempdir())), reason="here temporary files take memory, too")
+def test_half_of_a_small_file_system_in_memory_is_left_to_what_cells_print(tmp_path):
+    """A container's shared memory has 64 MB, if nobody asks for more."""
+    in_memory, on_disk = tmp_path / "small", tmp_path / "disk"
+    on_disk.mkdir()
+    with tiny(in_memory, size="8m"):
+        places = [str(in_memory), str(on_disk)]
+        parcels = [buffers.pack(b"", [view(n, 3 << 20)], places=places, name=f"file {n}") for n in range(3)]
+        assert [Path(parcel.file).parent for parcel in parcels] == [in_memory, on_disk, on_disk]
+        assert segments.in_order([*places, str(tmp_path / "gone")], 1)[0] == places[0]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there the system tells which pages are written")

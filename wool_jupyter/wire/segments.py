@@ -92,14 +92,22 @@ def write(view: memoryview, directory: str, *, idle: "Idles") -> str | None:
 
 
 def in_order(places: Sequence[str], size: int) -> Sequence[str]:
-    """`places` are directories in order of preference. Where files in memory would take more than half of the memory that is left,
-    the others come first: a container that has no more is killed, where a full disk is an error."""
-    if size < _LOOKED_AT_BYTES or len(places) < 2:
+    """`places` are directories in order of preference. Those in memory come last where more than half of the memory that is left
+    would be taken: a container that has no more is killed, where a full disk is an error. So do those that would be more than
+    half full: what cells print lies there, too, and the containers' usual 64 MB are soon full."""
+    if len(places) < 2:
         return places
-    available = host.available_memory_bytes()
-    if available is None or size <= available // 2:
-        return places
-    return sorted(places, key=lambda place: host.is_in_memory(Path(place)))
+    available = host.available_memory_bytes() if size >= _LOOKED_AT_BYTES else None
+    is_much = available is not None and size > available // 2
+    return sorted(places, key=lambda place: (is_much or _fills(place, size)) and host.is_in_memory(Path(place)))
+
+
+def _fills(place: str, size: int) -> bool:
+    try:
+        free, most = host.free_and_most_bytes(Path(place))
+    except FileNotFoundError:  # somebody has swept it away
+        return False
+    return free - size < most // 2
 
 
 def write_again(view: memoryview, directory: str, *, idle: "Idles", is_free: IsFree = nobody_maps) -> str | None:
