@@ -6,11 +6,14 @@ loop                                              │ drive             ▲ outc
 """
 
 import pickle
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import UUID
+
+from IPython.core.error import UsageError
 
 from wool_jupyter.errors import CannotLoad, NotBound
 from wool_jupyter.notebook import figures, homecoming, terminal, told
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from wool_jupyter.wire.standins import Kept
+
+_NO_SUCH_MAGIC = re.compile(r"(Line|Cell) magic (?:function )?`(%+([^`]+))` not found")  # IPython 8.22 to 9.18
 
 
 class Sink(Protocol):
@@ -256,6 +261,12 @@ class Sending:
         namespace, route = self._shipment.namespace, self._run.route
         if isinstance(error, NameError) and route.leaves_out(error.name) and error.name in namespace:
             receiver.notice(f"`{error.name}` is a variable of the notebook, and -i leaves it out")
+        if isinstance(error, UsageError) and (missed := _NO_SUCH_MAGIC.match(str(error))):
+            kind, magic, name = missed.groups()
+            if self._run.shell.find_magic(name, kind.lower()) is not None:
+                receiver.notice(
+                    f"only the notebook has `{magic}`: a worker needs it to be loaded or made in this cell, too"
+                )
         if arrived.cut_short:
             lost = f"The cell has run, and not all of its results can be loaded here: {arrived.cut_short}"
             if error is None:

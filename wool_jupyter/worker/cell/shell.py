@@ -9,7 +9,6 @@ import builtins
 import contextlib
 import getpass
 import os
-import re
 import sys
 import types
 from collections.abc import Awaitable, Callable, Iterator
@@ -203,8 +202,6 @@ class ZMQInteractiveShell(InteractiveShell):  # type: ignore[misc]
             end.error = result.error_before_exec or result.error_in_exec
             if isinstance(result.error_before_exec, SyntaxError):
                 result.error_before_exec.__traceback__ = None  # the compiler's: it is shown without who has called that
-        if isinstance(end.error, UsageError) and _NO_SUCH_MAGIC.match(str(end.error)):
-            end.error.args = (f"{end.error} If a plain cell has loaded it: a worker needs that in this cell, too",)
         body_ended()
         for event, args in (("post_execute", ()), ("post_run_cell", (result,))):
             with contextlib.suppress(KeyboardInterrupt), self._inside_user_code():
@@ -304,8 +301,6 @@ class TerminalInteractiveShell(ZMQInteractiveShell):
 
 
 InteractiveShellABC.register(ZMQInteractiveShell)
-
-_NO_SUCH_MAGIC = re.compile(r"(Line|Cell) magic (function )?`%+[^`]+` not found")  # IPython 8.22 to 9.18
 
 _terminal_size = os.get_terminal_size
 
