@@ -104,6 +104,22 @@ def test_a_second_press_says_where_the_cell_stands(kernel, tmp_path):
     assert "works on; ■ once more ends its worker" in result.stderr
 
 
+def test_an_interrupt_that_takes_longer_than_a_look_at_the_cell_is_not_lost(fresh_kernel):
+    """Under a debugger, say, or on a busy machine, where it comes just before the look."""
+    fresh_kernel.ok(
+        """
+        import sys, time
+        def traced(frame, event, arg):
+            if "interrupts.py" in frame.f_code.co_filename: time.sleep(0.2)
+        sys.settrace(traced)
+        """
+    )
+    running = fresh_kernel.begin(wool("import time\nprint('begun', flush=True)\ntime.sleep(600)"))
+    running.wait_for("begun")
+    fresh_kernel.interrupt()
+    assert running.result().error.ename == "KeyboardInterrupt"
+
+
 def has_pending_interrupt(pid):
     masks = [line.split()[1] for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "Pnd:" in line]
     return any(int(mask, 16) >> (signal.SIGINT - 1) & 1 for mask in masks)

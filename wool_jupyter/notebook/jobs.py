@@ -127,7 +127,8 @@ class _Waiting:
         self._pool = pool
         self._interrupts = interrupts
         self._status = status
-        self._events: queue.SimpleQueue[tuple[cells.Event, Future[bytes | None]] | None] = queue.SimpleQueue()
+        # No `SimpleQueue`: one that is interrupted when its time is just over waits for ever (CPython 3.11), and ■ with it.
+        self._events: queue.Queue[tuple[cells.Event, Future[bytes | None]] | None] = queue.Queue()
         self._running: _Running | None = None
         self._explains_at_s: float | None = monotonic() + EXPLAIN_S
         self._stopped = StoppedWorkers()
