@@ -4,6 +4,8 @@ Each arrives as one that is closed, and has of its attributes what can travel.
 """
 
 import io
+import os
+from contextlib import suppress
 from typing import Any
 
 from wool_jupyter.wire import rebuilding
@@ -12,6 +14,29 @@ Reduced = tuple[Any, ...]
 
 # What these are is not in their attributes.
 _IN_C = io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair, io.TextIOWrapper
+
+
+def in_c(file: Any) -> Reduced:
+    """One that was closed."""
+    facts: dict[str, Any] = {}
+    for name in ("name", "mode"):
+        with suppress(AttributeError, ValueError):  # it has none, or as it is closed (`bz2` of Python 3.13)
+            facts[name] = getattr(file, name)
+    return make_closed_file, (type(file), facts, getattr(file, "encoding", None))
+
+
+def make_closed_file(cls: type, facts: dict[str, Any], encoding: str | None) -> Any:
+    mode = "r+b" if cls is io.BufferedRandom else "wb" if cls is io.BufferedWriter else "rb"
+    raw = io.FileIO(os.devnull, mode)
+    if "name" in facts:
+        raw.name = facts["name"]
+    else:
+        del raw.name
+    file = io.TextIOWrapper(io.BufferedReader(raw), encoding=encoding) if cls is io.TextIOWrapper else cls(raw)
+    if isinstance(file, io.TextIOWrapper) and "mode" in facts:
+        vars(file)["mode"] = facts["mode"]
+    file.close()
+    return file
 
 
 def _file(file: Any) -> Reduced | None:

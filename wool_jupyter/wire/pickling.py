@@ -16,7 +16,6 @@ import threading
 import types
 import typing
 from collections.abc import Callable, Container, Mapping
-from contextlib import suppress
 from types import MappingProxyType
 from typing import IO, Any
 
@@ -36,6 +35,7 @@ from wool_jupyter.wire import (
     standins,
     tensors,
     type_facts,
+    type_objects,
     views,
 )
 
@@ -162,28 +162,6 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _cached_property(self, p: Any) -> Any:
         return rebuilding.make_cached_property, (p.func, p.attrname)
 
-    def _newtype(self, t: Any) -> Any:
-        return rebuilding.make_newtype, (t.__name__, t.__supertype__, t.__module__, t.__qualname__)
-
-    def _type_variable(self, t: Any) -> Any:
-        """As cloudpickle does it, whose module it would be of."""
-        found = cloudpickle.Pickler.dispatch_table[type(t)](t)
-        if found[0] is getattr:
-            return found
-        return *found, t.__module__, None, None, rebuilding.set_module
-
-    def _type_parameter(self, p: Any) -> Any:
-        """Its own pickling is its name. One of the notebook, or of a function's or class's own, is not to be had under it."""
-        if p.__module__ != "__main__" and getattr(sys.modules.get(p.__module__), p.__name__, None) is p:
-            return NotImplemented
-        given = {name: getattr(p, f"__{name}__", None) for name in rebuilding.OF_TYPE_PARAMETERS}
-        return rebuilding.make_type_parameter, (
-            type(p),
-            p.__name__,
-            p.__module__,
-            {k: v for k, v in given.items() if v},
-        )
-
     def _frame(self, frame: Any) -> Any:
         """A leaf: arrays inside a pandas object are no objects of the notebook, and must get no number of their own."""
         inner_file, buffers = io.BytesIO(), []  # type: ignore[var-annotated]
@@ -248,13 +226,7 @@ class NotebookPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def _file(self, file: Any) -> Any:
         """`with open(...) as f` leaves a closed one. cloudpickle would turn an open one into a `StringIO` without a word."""
-        if not file.closed:
-            return self._refuse(file)
-        facts: dict[str, Any] = {}
-        for name in ("name", "mode"):
-            with suppress(AttributeError, ValueError):  # it has none, or as it is closed (`bz2` of Python 3.13)
-                facts[name] = getattr(file, name)
-        return rebuilding.make_closed_file, (type(file), facts, getattr(file, "encoding", None))
+        return closed_files.in_c(file) if file.closed else self._refuse(file)
 
     def _file_in_memory(self, file: Any) -> Any:
         return closed_files.in_memory(file) or NotImplemented
@@ -368,11 +340,11 @@ def _reducer(t: type) -> Reducer | None:
     if type_facts.is_array(t):
         return lambda pickler, array: pickler._array(array)
     if t.__name__ == "NewType" and t.__module__ == "typing":
-        return NotebookPickler._newtype
+        return lambda _, newtype: type_objects.newtype(newtype)
     if t is typing.TypeVar:
-        return NotebookPickler._type_variable
+        return lambda _, variable: type_objects.type_variable(variable)
     if t.__name__ in ("ParamSpec", "TypeVarTuple") and t.__module__ in ("typing", "typing_extensions"):
-        return NotebookPickler._type_parameter
+        return lambda _, parameter: type_objects.type_parameter(parameter)
     if memmaps.is_memmap(t):
         return NotebookPickler._memmap
     if type_facts.is_child(t):

@@ -3,9 +3,7 @@
 import copyreg
 import functools
 import inspect
-import io
 import marshal
-import os
 import pickle
 import sys
 import threading
@@ -123,22 +121,6 @@ def make_cached_property(function: Callable[[Any], Any], name: str | None) -> An
     return made
 
 
-def make_newtype(name: str, supertype: Any, module: str, qualname: str) -> Any:
-    import typing
-
-    make: Any = typing.NewType
-    made = make(name, supertype)
-    made.__module__, made.__qualname__ = module, qualname
-    return made
-
-
-def set_module(obj: Any, module: str) -> None:
-    obj.__module__ = module
-
-
-OF_TYPE_PARAMETERS = ("bound", "covariant", "contravariant", "infer_variance")
-
-
 def takes(function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     try:
         inspect.signature(function).bind(*args)
@@ -151,26 +133,6 @@ def new_by_base(cls: Any, *args: Any) -> Any:
     """By the `__new__` of the first base that has none in Python."""
     base: Any = next(c for c in cls.__mro__ if not isinstance(c.__new__, types.FunctionType))
     return base.__new__(cls, *args)
-
-
-def make_type_parameter(cls: Any, name: str, module: str, given: dict[str, Any]) -> Any:
-    made = cls(name, **given)
-    made.__module__ = module
-    return made
-
-
-def make_closed_file(cls: type, facts: dict[str, Any], encoding: str | None) -> Any:
-    mode = "r+b" if cls is io.BufferedRandom else "wb" if cls is io.BufferedWriter else "rb"
-    raw = io.FileIO(os.devnull, mode)
-    if "name" in facts:
-        raw.name = facts["name"]
-    else:
-        del raw.name
-    file = io.TextIOWrapper(io.BufferedReader(raw), encoding=encoding) if cls is io.TextIOWrapper else cls(raw)
-    if isinstance(file, io.TextIOWrapper) and "mode" in facts:
-        vars(file)["mode"] = facts["mode"]
-    file.close()
-    return file
 
 
 def make_lock(reentrant: bool) -> Any:
