@@ -14,7 +14,7 @@ from wool_jupyter.discovery import claim
 from wool_jupyter.discovery.local import LocalDiscovery
 from wool_jupyter.errors import StartFailed
 from wool_jupyter.pool import home as home_module
-from wool_jupyter.pool.home import Home
+from wool_jupyter.pool.home import Home, capacity_for
 from wool_jupyter.wire import layout, segments, store
 from wool_jupyter.wire.credentials import read_token, token_for
 
@@ -24,8 +24,8 @@ def modes(directory):
 
 
 @asynccontextmanager
-async def home_in(within, name="kabc"):
-    home = await Home.enter(name, within=within)
+async def home_in(within, name="kabc", **options):
+    home = await Home.enter(name, within=within, **options)
     try:
         yield home
     finally:
@@ -61,17 +61,20 @@ def test_each_home_has_a_generation_and_a_token_of_its_own(tmp_path):
     run(main())
 
 
-@pytest.mark.parametrize(("cpus", "room"), [(2, 128), (200, 400)])
-def test_a_home_has_room_for_workers_on_all_cpus_and_says_where_it_ends(tmp_path, monkeypatch, cpus, room):
-    monkeypatch.setattr(host, "usable_cpus", lambda: cpus)
-
+def test_a_home_says_where_its_room_for_workers_ends(tmp_path):
     async def main():
+        async with home_in(tmp_path, capacity=3) as home:
+            home.check_room(3)
+            with pytest.raises(StartFailed, match="at most 3 workers here, and 4 were asked for"):
+                home.check_room(4)
         async with home_in(tmp_path) as home:
-            home.check_room(room)
-            with pytest.raises(StartFailed, match=f"at most {room} workers here, and {room + 1} were asked for"):
-                home.check_room(room + 1)
+            home.check_room(capacity_for(host.usable_cpus()))
 
     run(main())
+
+
+def test_there_is_room_for_workers_on_all_cpus():
+    assert [capacity_for(cpus) for cpus in (2, 64, 200)] == [128, 128, 400]
 
 
 def test_a_namespace_that_another_has_is_left_to_it(tmp_path):

@@ -29,6 +29,11 @@ from wool_jupyter.wire import layout, segments
 from wool_jupyter.wire.store import Store
 
 
+def capacity_for(cpus: int) -> int:
+    """How many workers there may be at a time: also all that come for others, while those are still there."""
+    return max(CAPACITY, 2 * cpus)
+
+
 class Home:
     """Outlives pools: a pool that is started later in the same home has the same namespace and generation.
 
@@ -59,7 +64,7 @@ class Home:
 
         A namespace that another process has (where two count their processes apart, say) is not disputed: the home gets another.
         """
-        capacity = capacity or max(CAPACITY, 2 * host.usable_cpus())
+        capacity = capacity or capacity_for(host.usable_cpus())
         chosen = await run_to_end(root.choose_root) if within is None else within
         async with AsyncExitStack() as resources:
             try:
