@@ -259,10 +259,15 @@ def test_a_background_error_is_shown_before_the_next_cell(pool_terminal):
     assert "wool_jupyter/" not in shown
 
 
+def begin_job_behind(gate, terminal, body=""):
+    """It does `body` when there is such a file."""
+    waits = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+    terminal.run(f"get_ipython().run_cell_magic('wool', '--bg', {waits + body!r})")
+
+
 def test_the_end_of_a_job_is_told_once_and_again_when_asked(pool_terminal, tmp_path):
     gate = tmp_path / "gate"
-    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
-    pool_terminal.run(f"get_ipython().run_cell_magic('wool', '--bg', {body!r})")
+    begin_job_behind(gate, pool_terminal)
     pool_terminal.process.sendline("%wool wait")
     pool_terminal.process.expect("wool: waits for job 1", timeout=TIMEOUT_S)
     gate.touch()
@@ -275,8 +280,7 @@ def test_the_end_of_a_job_is_told_once_and_again_when_asked(pool_terminal, tmp_p
 
 def test_control_c_ends_the_wait_for_a_name_and_not_the_job(pool_terminal, tmp_path):
     gate = tmp_path / "gate"
-    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nanswer = 6"
-    pool_terminal.run(f"get_ipython().run_cell_magic('wool', '--bg', {body!r})")
+    begin_job_behind(gate, pool_terminal, "answer = 6")
     pool_terminal.process.sendline("answer")
     pool_terminal.process.expect("wool: waits for job 1 ", timeout=TIMEOUT_S)
     shown = pool_terminal.interrupt()
