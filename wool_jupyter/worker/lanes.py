@@ -90,7 +90,7 @@ class MainLane:
         self._thread = threading.get_ident()
         collected, took_s = True, 0.0
         while True:
-            try:
+            try:  # an interrupt may make it wait for ever (CPython 3.11): that costs a collection, for the next job still comes
                 job = self._jobs.get(timeout=None if collected else _IDLE_S + _IDLE_PER_S * took_s)
             except queue.Empty:
                 began_s = time.monotonic()
